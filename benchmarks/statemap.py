@@ -81,6 +81,14 @@ def main() -> None:
         numpy = run([sys.executable, "-c", "import numpy"])
         print(f"{'  the limit: import numpy':40} {numpy.cpu_s:6.3f} s CPU")
         measure("the example", ["statemap", str(EXAMPLE), "-o", out])
+        rows = Path(folder, "rows.statemap")
+        for entities in (500, 20_000):
+            generate(rows, 1_000_000, entities=entities)
+            measure(
+                f"1 M events of {entities:,} rows", ["statemap", str(rows), "-o", out], 1_000_000
+            )
+            by_likeness = ["statemap", str(rows), "-s", "likeness", "-o", out]
+            measure(f"1 M events of {entities:,} rows by likeness", by_likeness, 1_000_000)
         for events in sizes:
             path = Path(folder, "trace.statemap")
             if generator:

@@ -146,7 +146,9 @@ def test_axe_finds_nothing_on_pages_in_files(
             {"start": [0, 0], "title": "t", "states": {"on": {"value": 0}, "off": {"value": 1}}}
         ]
         lines += [
-            {"time": str(at), "entity": each, "state": at % 2} for each in "ab" for at in range(9)
+            {"time": str(at), "entity": each, "state": at % 2}
+            for each in "abcdefghijklmno"
+            for at in range(9)
         ]
         (tmp_path / "trace.statemap").write_text("\n".join(map(json.dumps, lines)))
     elif kind == "heatmap":

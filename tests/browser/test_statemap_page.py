@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from meantime.history import History
     from meantime.testing.statemaps import Drawn
-    from meantime.views.statemap.data import StatemapPanel
+    from meantime.views.statemap.data import Statemap, StatemapPanel
 
     Open = Callable[..., Page]
 
@@ -1133,7 +1133,9 @@ def test_rows_are_made_taller_and_flatter(open_page: Open) -> None:
 def test_of_ten_thousand_rows_only_those_in_view_are_drawn(open_page: Open) -> None:
     page = open_page(render(statemap(many(10_000))))
 
-    width, height = page.evaluate("(c => [c.width, c.height])(document.querySelector('canvas'))")
+    width, height = page.evaluate(
+        "(c => [c.width, c.height])(document.querySelector('.strip canvas'))"
+    )
     nodes = page.evaluate("document.querySelectorAll('*').length")
 
     assert (page.locator(".position").text_content() or "").endswith(" of 10,000")
@@ -1636,7 +1638,7 @@ def test_the_background_is_between_rows(open_page: Open, scheme: str) -> None:
     page = open_page(render(statemap(simple())), color_scheme=scheme)
 
     colors = page.evaluate("""() => {
-        const canvas = document.querySelector("canvas");
+        const canvas = document.querySelector(".strip canvas");
         const {data} = canvas.getContext("2d").getImageData(canvas.width - 3, 0, 1, canvas.height);
         const of = (y) => [...data.slice(4 * y, 4 * y + 3)].join();
         return [...new Array(canvas.height).keys()].map(of);
@@ -1645,3 +1647,70 @@ def test_the_background_is_between_rows(open_page: Open, scheme: str) -> None:
     background = {"light": "255,255,255", "dark": "15,16,19"}[scheme]
     assert background in colors
     assert "0,15,255" not in colors  # the pixel of a minified #fff, misread
+
+
+def crowd(rows: int, sort_by: str | None = None) -> Statemap:
+    """Return rows that are one after the other all in the first state and in the second."""
+    builder = HistoryBuilder()
+    for row in range(rows):
+        quark = builder.quark("thread", f"t{row:03}")
+        # every third is first in the other state
+        first, second = ("on", "off") if row % 3 else ("off", "on")
+        builder.modify(0, quark, first)
+        builder.modify(500, quark, second)
+    return build([builder.close(1000)], StatemapOptions(sort_by=sort_by))
+
+
+def test_all_rows_are_seen_at_once(open_page: Open) -> None:
+    page = open_page(render(crowd(900)))
+    page.wait_for_function("document.querySelector('.population-label .muted').textContent")
+
+    assert page.locator(".population-label .muted").text_content() == "at most 900 at once"
+    # a column of the area is divided as the states of the rows are
+    columns = page.evaluate("""() => {
+        const canvas = document.querySelector(".population canvas");
+        const {width, height} = canvas;
+        const {data} = canvas.getContext("2d").getImageData(0, 0, width, height);
+        return [0.25, 0.75].map((part) => {
+            const colors = {};
+            for (let y = 0; y < height; y++) {
+                const at = 4 * (y * width + Math.floor(width * part));
+                const color = [...data.slice(at, at + 4)].join();
+                colors[color] = (colors[color] ?? 0) + 1 / height;
+            }
+            return colors;
+        });
+    }""")
+    assert [sorted(round(part, 1) for part in each.values()) for each in columns] == [
+        [0.3, 0.7]
+    ] * 2
+    # and the strip beside the rows has their colours only
+    strip = page.evaluate("""() => {
+        const canvas = document.querySelector(".overview canvas");
+        const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        const colors = new Set();
+        for (let at = 0; at < data.length; at += 4) colors.add([...data.slice(at, at + 4)].join());
+        return [...colors];
+    }""")
+    assert sorted(strip) == sorted(columns[0])
+    box = page.locator(".overview").bounding_box()
+    assert box
+    page.mouse.click(box["x"] + 5, box["y"] + box["height"] - 2)
+    assert str(page.locator(".label").last.text_content()) > "thread/t890"
+
+
+def test_like_rows_stand_together(open_page: Open) -> None:
+    page = open_page(render(crowd(60)), viewport={"width": 1280, "height": 1400})
+    page.locator(".sort").select_option("likeness")
+
+    named = [str(each.get_attribute("title")) for each in page.locator(".label").all()]
+    numbers = [int(title.rpartition("t")[2]) for title in named]
+    # two of three are of one kind
+    kinds = [number % 3 == 0 for number in numbers]
+    assert kinds == sorted(kinds)
+    assert "order=likeness" in page.url
+    # the command has the same order
+    names = crowd(60, "likeness").panels[0].entities
+    assert [title.rpartition("/")[2].rpartition(" ")[2] for title in named] == [
+        name.rpartition("/")[2] for name in names
+    ]

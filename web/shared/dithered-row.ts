@@ -23,6 +23,11 @@ function thresholds(): Float64Array {
   return Float64Array.from(new Uint16Array(bytes.buffer), (rank) => ((rank + 0.5) / (SIDE * SIDE)) * WHOLE);
 }
 
+/** Which part of a whole is shown at most before a pixel shows a layer, 0 to 1. */
+export function limitAt(line: number, x: number): number {
+  return limits[(line % SIDE) * SIDE + (x % SIDE)]! / WHOLE;
+}
+
 export class DitheredRow implements Sink {
   private readonly columns = new RowColumns();
   private width = 0;

@@ -5,10 +5,15 @@ import { icon } from "../../shared/icon";
 import { dateIn, duration, exact } from "../../shared/format";
 import type { Command } from "./command";
 import type { Panel } from "./model";
-import { BY_NAME } from "./rows";
+import { ALIKE, BY_NAME } from "./rows";
 import type { Session } from "./session";
 import type { Side } from "./side";
 import type { Stage } from "./stage";
+
+const LEAST_PANEL_PX = 212;
+/** What is above the table of states, and how high a line of it is. */
+const PANEL_HEAD_PX = 104;
+const STATE_PX = 26;
 
 export interface Tools {
   zoomIn(): void;
@@ -94,9 +99,12 @@ export class Frame {
         ),
       ),
     );
+    // the panel is as high as its longest table of states; it stays so, whatever is selected
+    const most = Math.max(...model.panels.map((panel) => panel.states.filter((_, index) => session.occurs(panel, index)).length));
+    const needed = Math.max(LEAST_PANEL_PX, PANEL_HEAD_PX + STATE_PX * most);
     this.element = h(
       "div",
-      { class: "page" },
+      { class: "page", style: `--panel-needed:${needed}px` },
       header,
       h("main", {}, h("div", { class: "map" }, toolbar, stage.element), side.element),
       command.element,
@@ -110,7 +118,7 @@ export class Frame {
     });
     this.sort.addEventListener("change", () => {
       const { value } = this.sort;
-      session.sort = value === BY_NAME ? BY_NAME : value ? { state: value.slice(1) } : null;
+      session.sort = value === BY_NAME || value === ALIKE ? value : value ? { state: value.slice(1) } : null;
       session.arrange();
     });
     session.onChange(() => this.update());
@@ -139,6 +147,8 @@ export class Frame {
     const states = new Set(model.panels.flatMap((panel) => occurring(panel).map((state) => state.name)));
     this.sort.append(option("", given));
     if (model.sort !== null) this.sort.append(option(BY_NAME, "Sort by name"));
+    // tasks that share rows stay where they are
+    if (model.panels.some(({ shared, entities }) => !shared && entities.length > 2)) this.sort.append(option(ALIKE, "Like rows together"));
     for (const state of states) this.sort.append(option(`=${state}`, `Most ${state} first`));
   }
 
@@ -164,7 +174,7 @@ export class Frame {
     }
     if (this.input.value !== session.filter) this.input.value = session.filter;
     const { sort } = session;
-    this.sort.value = sort === BY_NAME ? BY_NAME : sort ? `=${sort.state}` : "";
+    this.sort.value = typeof sort === "string" ? sort : sort ? `=${sort.state}` : "";
     this.eventsButton?.setAttribute("aria-pressed", `${session.events}`);
   }
 }

@@ -3,7 +3,7 @@
  * the first trace's origin, so that they hold for another picture of the same trace.
  */
 
-import { BY_NAME, type Row } from "./rows";
+import { ALIKE, BY_NAME, type Row } from "./rows";
 import type { Session } from "./session";
 
 export function write(session: Session): string {
@@ -24,7 +24,7 @@ export function write(session: Session): string {
     if (session.property !== null) parts.set("by", session.property);
     if (session.value !== null) parts.set("value", session.value);
   }
-  if (session.sort === BY_NAME) parts.set("order", BY_NAME);
+  if (typeof session.sort === "string") parts.set("order", session.sort);
   else if (session.sort) parts.set("sort", session.sort.state);
   if (session.filter) parts.set("rows", session.filter);
   if (!session.events) parts.set("events", "false");
@@ -40,7 +40,8 @@ export function read(session: Session, fragment: string): void {
     return ns < 0n ? 0n : ns >= model.widthNs ? model.widthNs - 1n : ns;
   };
   const state = parts.get("sort");
-  session.sort = parts.get("order") === BY_NAME ? BY_NAME : state === null ? null : { state };
+  const order = parts.get("order");
+  session.sort = order === BY_NAME || order === ALIKE ? order : state === null ? null : { state };
   session.filter = parts.get("rows") ?? "";
   session.arrange();
   const range = parts.get("t")?.split("..");

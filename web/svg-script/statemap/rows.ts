@@ -1,11 +1,13 @@
 /** Which rows there are, in what order, and where: panels under each other, scrolled. */
 
 import { Sums } from "../../shared/times";
+import { alike } from "./alike";
 import type { Model, Panel } from "./model";
 
 export const BY_NAME = "name";
-/** By name, by the time in a state, or as the rows came. */
-export type Sort = typeof BY_NAME | { state: string } | null;
+export const ALIKE = "likeness";
+/** By name, with like rows together, by the time in a state, or as the rows came. */
+export type Sort = typeof BY_NAME | typeof ALIKE | { state: string } | null;
 
 export interface Row {
   panel: Panel;
@@ -98,7 +100,10 @@ export class Rows {
         const row = sort === BY_NAME && panel.byName ? panel.byName[i]! : i;
         if (passes({ panel, row })) order.push(row);
       }
-      const state = panel.states.findIndex(({ name }) => sort !== BY_NAME && name === sort?.state);
+      if (sort === ALIKE && !panel.shared) {
+        return { panel, order: alike(panel, Int32Array.from(order), this.model.widthNs), top: 0, first: 0, heightPx: 0, lines: null };
+      }
+      const state = panel.states.findIndex(({ name }) => sort !== null && typeof sort === "object" && name === sort.state);
       if (state >= 0) {
         const totals = this.timeIn(panel, state);
         const { shared } = panel;
@@ -231,6 +236,11 @@ export class Rows {
   get first(): Row | null {
     const section = this.sections.find(({ order }) => order.length);
     return section ? { panel: section.panel, row: section.order[0]! } : null;
+  }
+
+  /** The upper edge of the row at a place of a panel, from the top of everything. */
+  topOfPlace(panel: Panel, place: number): number {
+    return this.topOf(this.sections[panel.index]!, place);
   }
 
   /** A panel's rows that are not filtered out, from the top. */

@@ -15,6 +15,7 @@ import { Picture } from "./picture";
 import { HEADING_PX, NAME_PX, type PlacedRow, type Row } from "./rows";
 import type { Session } from "./session";
 import type { Tooltip } from "../../shared/tooltip";
+import { Whole } from "./whole";
 
 const TICK_PX = 110;
 /** So near to an edge a label would be cut if nothing is beside the map. */
@@ -30,6 +31,8 @@ const PAN_PX = 50;
 const DOUBLE_CLICK_MS = 600;
 /** So high a map fits a page with its legend. */
 const PAPER_PX = 400;
+/** On a lower stage there are only rows. */
+const LEAST_STAGE_PX = 260;
 
 /** Then names stand above rows, and the tables in a sheet below the map, as in the style. */
 export const narrow = matchMedia("screen and (max-width: 900px)");
@@ -54,6 +57,8 @@ export class Stage {
   private readonly position = h("div", { class: "position" });
   readonly footer: HTMLElement;
   private readonly picture = new Picture();
+  private readonly whole: Whole;
+  private readonly above: HTMLElement;
   private colors: Paint[] = [];
   private colorsFor = "";
   private hovered: Row | null = null;
@@ -74,13 +79,16 @@ export class Stage {
       "aria-label": "Statemap; the keys are in the help, and the tables beside it have its figures",
     };
     this.strip = h("div", { class: "strip", attributes }, this.canvas, this.marks.map);
-    this.field = h("div", { class: "field" }, this.labels, this.strip, this.empty, this.scroller);
+    this.whole = new Whole(session, tooltip, () => this.currentColors());
+    this.field = h("div", { class: "field" }, this.labels, this.strip, this.empty, this.whole.overview, this.scroller);
     const notes = session.model.footer.map((text) => h("div", {}, shown(text)));
     this.footer = h("footer", { class: "muted" }, this.position, ...notes);
+    this.above = h("div", { class: "above" }, this.whole.label, this.whole.area);
     this.element = h(
       "div",
       { class: "stage" },
       h("div", { class: "head" }, this.base, this.axis),
+      this.above,
       this.field,
     );
     this.canvas.setAttribute("aria-label", `Statemap: ${session.model.title}`);
@@ -114,7 +122,9 @@ export class Stage {
     const { session } = this;
     const { rows, view } = session;
     this.gutterPx = narrow.matches ? 0 : this.base.offsetWidth;
-    const around = this.axis.parentElement!.offsetHeight + 2;
+    // a low page shows rows first
+    this.above.hidden = !this.whole.isShown || this.element.clientHeight < LEAST_STAGE_PX;
+    const around = this.axis.parentElement!.offsetHeight + this.above.offsetHeight + 2;
     const free = this.element.clientHeight - around;
     // on paper the height of the stage follows from that of the map
     const room = this.theme.printing ? PAPER_PX : free;
@@ -123,6 +133,8 @@ export class Stage {
     this.field.style.height = `${height}px`;
     this.spacer.style.height = `${rows.totalPx}px`;
     this.scroller.hidden = rows.totalPx <= height;
+    // before the width of the strip is measured
+    this.element.classList.toggle("long", !this.scroller.hidden && !this.above.hidden);
     // a swipe up or down is for the rows, or for the page if all rows can be seen
     this.strip.style.touchAction = this.scroller.hidden ? "pan-y" : "none";
     this.empty.textContent = rows.shownCount ? "" : this.reason;
@@ -142,6 +154,7 @@ export class Stage {
     }
     this.picture.draw(this.canvas, rows, view, this.currentColors(), rgb(themeColor("--bg")));
     drawEvents(this.canvas, session, themeColor("--text"), themeColor("--bg"));
+    if (!this.above.hidden) this.whole.draw(this.theme.dark);
     this.drawAxis();
     this.drawLabels();
     this.marks.draw(this.widthPx, this.field.clientHeight);
@@ -301,6 +314,22 @@ export class Stage {
       rows.scrollTo(rows.scrollPx + dy);
       session.changed("view");
     };
+    listen(this.whole.area, {
+      zoom,
+      scroll,
+      pan: (dx) => {
+        view.pan(-dx / this.widthPx);
+        session.changed("view");
+      },
+      click: (x) => session.select(session.row, timeAt(x)),
+      doubleClick: () => {
+        view.reset();
+        session.changed("view");
+      },
+      range: (from, to, done) => this.range(from, to, done),
+      hover: () => {},
+      leave: () => {},
+    });
     listen(this.strip, {
       zoom,
       scroll,
@@ -322,15 +351,7 @@ export class Stage {
         if (!row || i < 0) return;
         this.zoomTo(row.panel.starts.get(i), row.panel.ends.get(i));
       },
-      range: (from, to, done) => {
-        this.marks.drawn = done ? null : [from, to];
-        if (done) {
-          session.row = null;
-          session.mark = timeAt(Math.min(from, to));
-          session.second = timeAt(Math.max(from, to));
-          session.changed("choice");
-        } else this.redraw();
-      },
+      range: (from, to, done) => this.range(from, to, done),
       hover: (x, y) => this.hover(x, y),
       leave: () => this.hover(-1, -1),
     });
@@ -396,6 +417,18 @@ export class Stage {
       }
     });
     new ResizeObserver(() => this.redraw()).observe(this.element);
+  }
+
+  /** Selects a range that is drawn. */
+  private range(from: number, to: number, done: boolean): void {
+    const { session } = this;
+    const timeAt = (x: number) => session.view.at(Math.min(1, Math.max(0, x / this.widthPx)));
+    this.marks.drawn = done ? null : [from, to];
+    if (!done) return this.redraw();
+    session.row = null;
+    session.mark = timeAt(Math.min(from, to));
+    session.second = timeAt(Math.max(from, to));
+    session.changed("choice");
   }
 
   /** Shows a range with a little of what is around it. */

@@ -13,6 +13,7 @@ from meantime.query.aligning_histories import align_histories
 from meantime.views.palette import at_night, choose, pale_at_night, parse
 from meantime.views.statemap.data import Counted, SharedRows, Statemap, StatemapPanel, StateRow
 from meantime.views.statemap.events import events, without_row
+from meantime.views.statemap.likeness import LIKENESS
 from meantime.views.statemap.options import StatemapOptions
 from meantime.views.statemap.panel import draw
 from meantime.views.statemap.panel_source import StateTable, panel_sources
@@ -206,6 +207,8 @@ def _check_order(tables: Sequence[Sequence[StateTable]], options: StatemapOption
         return name
     if name == "entity":
         return None
+    if name == LIKENESS:
+        return name
     found = _there_are(without[0])
     raise MeantimeError(f'cannot sort by state "{name}": no such state; {found}')
 
@@ -250,7 +253,7 @@ def _panel(
     number, source, (_, window, offset_ns, aligned, note), drawing = one
     history = source.history
     states = [_state_row(state, colors) for state in source.table.states]
-    order = drawing.order(source, sort_state)
+    order = drawing.order(source, sort_state, window)
     new_row = np.argsort(order).astype(np.int32)
     row_of_quark = new_row[source.row_of_quark] if len(order) else source.row_of_quark
     row_of_quark[source.row_of_quark < 0] = -1

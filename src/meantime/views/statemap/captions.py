@@ -57,7 +57,9 @@ def subtitle(statemap: Statemap) -> str:
         since = _length(first.start_ns - first.begin_ns)
         parts.append(f"from {since} after the start of the trace")
     if statemap.sort_state is not None:
-        parts.append(f"most {statemap.sort_state} first")
+        states = {state.name for panel in statemap.panels for state in panel.states}
+        is_state = statemap.sort_state in states
+        parts.append(f"most {statemap.sort_state} first" if is_state else "like rows together")
     return "  ·  ".join(parts)
 
 

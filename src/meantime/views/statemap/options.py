@@ -55,9 +55,10 @@ class Drawing(Filtered):
         "--sortby",
         metavar="STATE",
         absent="entity",
-        help="Sort rows by time in this state.",
-        more="The row with most time is first; `entity`, unless a state is called that, sorts by"
-        " name in natural order.",
+        help="Sort rows by time in this state, or by likeness.",
+        more="The row with most time is first. Unless a state is called that, `likeness` puts rows"
+        " together that are in the same states at the same times, the largest kind first, and"
+        " `entity` sorts by name in natural order.",
     )
     stack_sort_by: str | None = option(
         "-S", "--stacksortby", metavar="STATE", help="Sort stacked maps by time in this state."

@@ -11,8 +11,10 @@ from meantime.kernels.rectangles import Visible
 from meantime.model.columns import first_rows, named
 from meantime.query.lifetimes import has_state, intervals_between
 from meantime.views.statemap.data import Clipped
+from meantime.views.statemap.likeness import LIKENESS, by_likeness
 from meantime.views.statemap.merging import merge
 from meantime.views.statemap.rectangle_buffer import RectangleBuffer, part
+from meantime.views.statemap.row_order import in_order
 from meantime.views.statemap.shared_rows import fill_gaps, remove_gaps
 
 if TYPE_CHECKING:
@@ -66,13 +68,19 @@ class Drawing(NamedTuple):
         np.add.at(total, row[held], length_ns[held])
         return total
 
-    def order(self, source: PanelSource, state: str | None) -> Int64s:
-        """Return the rows in the order of drawing: by name, or most time in a state first.
+    def order(self, source: PanelSource, state: str | None, window: Window) -> Int64s:
+        """Return the rows in the order of drawing: by name, likeness, or time in a state.
 
         Rows of one site stay together.
         """
+        rows = np.arange(len(source.names))
         if state is None:
-            return np.arange(len(source.names))
+            return rows
+        if state == LIKENESS and state not in source.table:
+            if source.shared is not None:
+                return rows
+            held = in_order(self.columns, rows).with_times()
+            return by_likeness(held, len(source.table.states), (window.start_ns, window.end_ns))
         total_ns = self.total_ns(source, state)
         if source.shared is not None and len(total_ns):
             site = source.shared.site
