@@ -61,7 +61,11 @@ _ALONE = "tests/collect/"
 _NOT_ALONE = "tests/collect/test_damage.py"  # of what is recorded already
 SEED = 1
 _HANGING_S = 540  # less than faulthandler_timeout
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# The first of them takes half of the processor time of the others.
+BROWSERS = (
+    *("chromium-headless-shell", "chromium", "chromium-browser"),
+    *("google-chrome", "google-chrome-stable"),
+)
 
 
 @pytest.fixture(scope="session")
@@ -156,6 +160,9 @@ class _AloneAtLast(LoadFileScheduling):  # type: ignore[misc] # has no types
         if node is not first and _is_alone(next(iter(self.workqueue))):
             node.shutdown()
         elif node is not first or not others or not any(map(_is_alone, self.workqueue)):
+            if _is_alone(next(iter(self.workqueue))):
+                # .ci/run tests other Pythons from here on
+                self.config.cache.set("meantime/alone", True)
             super()._assign_work_unit(node)
 
 

@@ -380,24 +380,26 @@ def test_the_wheel_zooms_at_the_pointer(open_page: Open) -> None:
     page.wait_for_function("location.hash === ''")
 
 
+def touch(page: Page, *steps: list[tuple[float, float]]) -> None:
+    """Put fingers on a page at the places of the first step, move them, and lift them."""
+    client = page.context.new_cdp_session(page)
+    for number, places in enumerate([*steps, []]):
+        kind = ("touchMove" if number else "touchStart") if places else "touchEnd"
+        points = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(places)]
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    client.detach()
+
+
 def test_a_pinch_zooms_on_a_touchpad_and_on_a_touch_screen(open_page: Open) -> None:
     page = open_page(render(statemap(simple())), has_touch=True)
     page.mouse.move(*spot(page, 0.5))
     page.keyboard.down("Control")
     first = view(after(page, lambda: page.mouse.wheel(0, -20)))
     page.keyboard.up("Control")
-    client = page.context.new_cdp_session(page)
     x, y = spot(page, 0.5)
 
-    def touch(kind: str, *places: float) -> None:
-        points = [{"x": place, "y": y, "id": n} for n, place in enumerate(places)]
-        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-
     def spread() -> None:
-        touch("touchStart", x - 40, x + 40)
-        for apart in (60, 80, 120, 160):
-            touch("touchMove", x - apart, x + apart)
-        touch("touchEnd")
+        touch(page, *([(x - apart, y), (x + apart, y)] for apart in (40, 60, 80, 120, 160)))
 
     second = view(after(page, spread))
 
@@ -1525,10 +1527,7 @@ def test_on_a_phone_the_sheet_is_dragged_by_its_edge(open_page: Open) -> None:
     assert grip
     x, y = grip["x"] + grip["width"] / 2, grip["y"] + grip["height"] / 2
 
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x, y - 150)
-    page.mouse.up()
+    touch(page, *([(x, y - dragged)] for dragged in (0, 20, 80, 150)))
     at_rest(page)
 
     higher = page.locator(".side .grip").bounding_box()
