@@ -82,6 +82,8 @@ interface Head {
   lock: boolean;
   /** The value of the strongest colour in proportion; null for the largest value. */
   largest: number | null;
+  /** The strength of the least value. */
+  least_strength: number;
   runs: [number, number][];
   recorded: Range[];
   lost: Range[];

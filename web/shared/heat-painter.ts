@@ -116,7 +116,7 @@ export class Painter {
     const values = (layers: Layer[]) => (session.lock ? [this.total(group)] : layers.map(({ cells }) => valuesOf(cells)));
     const scale = (maps: Cells["values"][], least: number) =>
       session.method === "linear" ? proportion(maps, least) : rank(maps, least, cloud);
-    const rest = scale(values(this.layers), 0);
+    const rest = scale(values(this.layers), session.model.head.least_strength);
     const named = this.layers.filter(({ isRest }) => !isRest);
     const isOver = !cloud && named.length > 0 && named.length < this.layers.length;
     this.scales = { rest, selected: isOver ? scale(values(named), LEAST_STRENGTH) : rest };

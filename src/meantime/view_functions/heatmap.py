@@ -62,6 +62,7 @@ __all__ = ["heatmap"]
 
 _RATIOS = ("concurrency", "utilisation")
 _MOST_ROWS = 1000
+_LEAST_SEEN = 0.25
 
 
 @keywords_of(HeatmapArguments)
@@ -490,8 +491,10 @@ def _title(given: Sequence[Source]) -> str:
 def _look(options: HeatmapArguments, usual: Method) -> Look:
     """Return how a map is coloured; `usual` is the method unless one is given."""
     color, scale, hues = options.color or usual, options.scale, tuple(options.hues)
+    # one CPU or one slow request, far from all others, is what these maps are for
+    least = _LEAST_SEEN if options.y in {"duration", "utilisation"} else 0.0
     if scale in {"auto", "lock"}:
-        return Look(color, options.palette, hues, scale == "lock", None)
+        return Look(color, options.palette, hues, scale == "lock", None, least)
     if isinstance(scale, str) or not 0 < scale < float("inf"):
         raise UsageError(f"unknown scale {scale!r}; choose auto, lock, or the largest value")
     return Look(color, options.palette, hues, lock=False, largest=float(scale))

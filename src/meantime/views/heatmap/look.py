@@ -48,6 +48,7 @@ class Look:
         hues: Hues that replace Cloud Analytics' own.
         lock: Whether the whole map determines the scale, whatever is selected.
         largest: The value of the strongest colour; None uses the largest value.
+        least: The strength of the least value that is not zero, where a single thing must be seen.
     """
 
     method: Method = "rank"
@@ -55,6 +56,7 @@ class Look:
     hues: tuple[float, ...] = ()
     lock: bool = False
     largest: float | None = None
+    least: float = 0.0
 
     @property
     def is_cloud(self) -> bool:
@@ -76,7 +78,7 @@ class Look:
             scale = Scale("linear", np.array([self.largest]))
             return Scales(scale, scale)
         common = [whole] if self.lock and whole is not None else values
-        scale = Scale.of(self.method, common, ties=ties)
+        scale = Scale.of(self.method, common, ties=ties, least=self.least)
         named = [each for layer, each in zip(drawn, values, strict=True) if layer.name is not None]
         if self.is_cloud or len(named) in {0, len(drawn)}:
             return Scales(scale, scale)

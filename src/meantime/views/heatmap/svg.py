@@ -212,6 +212,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
         "method": look.method if look.largest is None else "linear",
         "lock": look.lock,
         "largest": look.largest,
+        "least_strength": look.least,
         "runs": [[begin - first, count] for begin, count in figure.grid.runs],
         "recorded": _ranges(found, found.recorded),
         "lost": _ranges(found, found.lost),
