@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from perf_files import OTHER_FORMAT, SWITCH_FORMAT
 
 from meantime.errors import MeantimeError
 from meantime.kernels import (
@@ -26,8 +27,11 @@ from meantime.kernels import (
     varints,
 )
 from meantime.kernels.chrome import ChromeScanner
+from meantime.kernels.perf_data import PerfData
 from meantime.kernels.perfetto import PerfettoScanner
+from meantime.kernels.trace_dat import FULL, TraceDat
 from meantime.readers.chrome.phases import KINDS
+from meantime.readers.tracing_data import tracepoint_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,6 +181,71 @@ def _perf(data: Any) -> None:
     text.records_so_far()
 
 
+def _formats() -> tuple[list[Any], list[tuple[int, bytes]]]:
+    texts = (SWITCH_FORMAT, OTHER_FORMAT)
+    found = [tracepoint_of("any", text.encode()) for text in texts]
+    known = [each for each in found if each is not None]
+    return [each.raw for each in known], [(each.number, each.name.encode()) for each in known]
+
+
+def _perf_data(data: Any) -> None:
+    text: Any = PerfData(7, len(data) % 2 == 0, len(data) % 5 != 0)
+    keeps_text = len(data) % 7 == 0
+    text.begin_reading(len(data) % 3 == 0, keeps_text)
+    text.set_formats(_formats()[0])
+    for number in range(3):
+        fields = 65536 | 1 | 2 | 4 | 128 | 256 | (0, 1024, 32)[number]
+        text.add_attr(fields, 4, 1, True, number > 0, number - 1, b"event", [100 + number])
+    columns: list[Any] = [np.zeros(_ROWS, np.int64) for _ in range(2)]
+    columns += [np.zeros(_ROWS, np.int32) for _ in range(3)]
+    tail = np.zeros((_ROWS, 2), np.int64) if keeps_text else None
+    at = 0
+    for scan in range(_MOST_SCANS):
+        at, why = text.push(data, at)
+        is_last = why <= 0 or scan == _MOST_SCANS - 1
+        text.end_round(is_last)
+        full = True
+        while full:
+            _, full = text.scan_ordered(*columns, tail)
+            _, file = text.new_places()
+            which = np.zeros(len(file), np.int32)
+            text.name_places([b"La::b->Lc::d"], which, np.zeros(1, np.uint8))
+            text.stacks_of_rows(np.empty(_ROWS, np.int32))
+        if is_last:
+            break
+        at += max(8, text.header_at(data, at)[2])
+        if at > len(data):
+            break
+    text.files_from(0)
+    text.fields_text()
+    text.records_so_far()
+
+
+def _trace_dat(data: Any) -> None:
+    text: Any = TraceDat(64, len(data) % 2 == 0, len(data) % 5 != 0)
+    keeps_text = len(data) % 7 == 0
+    text.begin_reading(False, keeps_text)
+    formats, events = _formats()
+    text.set_formats(formats)
+    text.name_events(events)
+    text.begin_buffers([0, 1, 0], 256, 8, 0, len(data) % 3 == 0)
+    columns: list[Any] = [np.zeros(_ROWS, np.int64) for _ in range(2)]
+    columns += [np.zeros(_ROWS, np.int32) for _ in range(4)]
+    tail = np.zeros((_ROWS, 2), np.int64) if keeps_text else None
+    at, rows = 0, 0
+    for _ in range(_MOST_SCANS):
+        rows, why = text.scan_buffers(*columns, tail, rows)
+        if why >= 0:
+            block = bytes(data[at : at + 512])
+            at += len(block)
+            text.feed(why, block.ljust(-(-len(block) // 256) * 256, b"\0"), not block)
+        elif why == FULL:
+            rows = 0
+        else:
+            break
+    text.records_so_far()
+
+
 def _strace(data: Any) -> None:
     text, at = strace.StraceText(with_commands=len(data) % 2 == 0), 0
     while True:
@@ -293,6 +362,8 @@ KERNELS = {
     "kernel-spall": _Kernel(_spall, ("spall",)),
     "kernel-perfetto": _Kernel(_perfetto, ("perfetto",)),
     "kernel-perf": _Kernel(_perf, ("perf", "ftrace")),
+    "kernel-perf-data": _Kernel(_perf_data, ("perf-data",)),
+    "kernel-trace-dat": _Kernel(_trace_dat, ("trace-dat",)),
     "kernel-strace": _Kernel(_strace, ("strace",)),
     "kernel-ctf": _Kernel(_ctf, ("ctf",)),
     "kernel-csv": _Kernel(_csv, ("csv",)),

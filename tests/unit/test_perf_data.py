@@ -163,6 +163,21 @@ def test_a_process_has_the_code_that_was_mapped_then(tmp_path: Path) -> None:
     assert stacks[10:] == [app, other, other, app, nothing, app, app, app, app, nothing]
 
 
+def test_a_thread_with_the_id_of_one_that_exited_is_another_one(tmp_path: Path) -> None:
+    file = PerfFile()
+    file.event(1, 0)
+    file.fork(8, 7, time=1)
+    file.sample(0, 2, 8, 8)
+    file.record(4, file.pack("IIIIQ", 8, 7, 8, 7, 3) + file.identified(8, 8, 3))
+    file.sample(0, 4, 8, 8)
+    file.fork(8, 7, time=5)
+    file.sample(0, 6, 8, 8)
+
+    found = [each[1][-1] for each in rows(read(tmp_path, file.built()))]
+
+    assert found == ["8", "8", "8#2"]
+
+
 def test_fields_of_any_tracepoint_are_read_by_its_format(tmp_path: Path) -> None:
     from corpus import FORMATS  # noqa: PLC0415 - reads many samples
 

@@ -23,6 +23,7 @@ enum {
     PD_MMAP2, PD_AUX, PD_ITRACE_START, PD_LOST_SAMPLES, PD_SWITCH, PD_SWITCH_CPU_WIDE, PD_NAMESPACES,
     PD_KSYMBOL, PD_KINDS = 24,
     PD_OF_PERF = 64, /* from here on records are of perf itself, not of the kernel */
+    PD_ROUND = 68,
 };
 
 /* Which fields samples have. */
@@ -86,7 +87,7 @@ typedef struct {
 typedef struct {
     int32_t pid, tid;
     uint32_t comm_bytes, bytes;
-    int is_named;
+    int is_named, has_exited;
     char text[PD_MOST_COMM + 32]; /* the name, a blank, and the ids: pid/tid */
 } pd_thread;
 

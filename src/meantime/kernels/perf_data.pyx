@@ -47,6 +47,7 @@ cdef extern from "perf_data.h" nogil:
         PD_KSYMBOL
         PD_KINDS
         PD_OF_PERF
+        PD_ROUND
         PD_IP
         PD_ID
         PD_IDENTIFIER
@@ -85,7 +86,7 @@ cdef extern from "perf_data.h" nogil:
     ctypedef struct pd_thread:
         int32_t pid, tid
         uint32_t comm_bytes, bytes
-        int is_named
+        int is_named, has_exited
         char text[96]
     bint pd_read_end(
         const uint8_t *record, const uint8_t *end, uint64_t type, int is_swapped, pd_sample *found
@@ -129,6 +130,20 @@ cdef enum:
     FILES
     PLACES
     OWN_TABLES
+
+
+# So few records are not worth a scan; and of so many addresses the place is remembered.
+cdef enum:
+    FEW = 1 << 15
+    REMEMBERED = 1 << 14
+
+
+cdef struct known_place:
+    uint64_t address
+    const pd_maps *maps
+    int64_t version
+    int32_t place
+    int32_t mode
 
 
 cdef struct place_key:
@@ -179,7 +194,8 @@ cdef class PerfData(RawText):
     cdef pd_thread *threads
     cdef int64_t thread_room_own, thread_count
     cdef pd_maps **maps
-    cdef int64_t process_room, maps_in_all
+    cdef int64_t process_room, maps_in_all, maps_version
+    cdef known_place *known
     # of each row the places, innermost first; of each place the codes of its frames
     cdef int32_t *row_places
     cdef int64_t row_places_room, row_places_count
@@ -207,6 +223,10 @@ cdef class PerfData(RawText):
             self.own[table].seed = seed
             if not intern_grow(&self.own[table]):
                 raise MemoryError
+        self.known = <known_place*>calloc(REMEMBERED, sizeof(known_place))
+        self.maps_version = 1
+        if self.known == NULL:
+            raise MemoryError
         memset(&nowhere, 0, sizeof(nowhere))
         nowhere.file = NO_FILE
         if coded(&self.own[PLACES], &nowhere, sizeof(nowhere), 0) != UNKNOWN_PLACE:
@@ -219,6 +239,7 @@ cdef class PerfData(RawText):
             pd_leave_maps(self.maps[i], &self.maps_in_all)
         for table in range(OWN_TABLES):
             intern_free(&self.own[table])
+        free(self.known)
         free(self.attrs)
         free(self.attr_of)
         free(self.waiting)
@@ -305,6 +326,11 @@ cdef class PerfData(RawText):
                 return at
             if size - at < length:
                 break
+            if kind == PD_ROUND and self.queue_count < FEW:
+                # rounds may be so short that several are put in order at once
+                self.next_limit_ns = self.latest_ns
+                at += length
+                continue
             if kind >= PD_OF_PERF:
                 why[0] = <int>min(kind, <uint32_t>INT32_MAX)
                 return at
@@ -561,34 +587,48 @@ cdef class PerfData(RawText):
         return True
 
     cdef bint add_place(self, uint64_t address, int mode, int32_t pid) noexcept nogil:
-        cdef const pd_map *found = NULL
-        cdef place_key key
-        cdef int32_t place = UNKNOWN_PLACE
+        cdef int32_t place
         cdef pd_maps **own
+        cdef pd_maps *maps = NULL
+        cdef known_place *known
         if mode == PD_MODE_USER:
             own = self.maps_of(pid)
             if own == NULL:
                 return False
-            found = pd_find_map(own[0], address)
-        if found == NULL and (mode == PD_MODE_KERNEL or (mode == PD_MODE_USER and address >> 63)):
-            own = self.maps_of(-1)
-            if own == NULL:
-                return False
-            found = pd_find_map(own[0], address)
-        if found != NULL:
-            memset(&key, 0, sizeof(key))
-            key.file, key.address = found.file, address + found.shift
-            place = coded(&self.own[PLACES], &key, sizeof(key), 0)
+            maps = own[0]
+        known = &self.known[(address ^ address >> 14) % REMEMBERED]
+        if not (
+            known.address == address and known.maps == maps and known.mode == mode
+            and known.version == self.maps_version
+        ):
+            place = self.find_place(address, mode, maps)
             if place < 0:
                 return False
+            known[0] = known_place(address, maps, self.maps_version, place, mode)
         if not made_room(
             <void**>&self.row_places, &self.row_places_room, self.row_places_count + 1,
             sizeof(int32_t),
         ):
             return False
-        self.row_places[self.row_places_count] = place
+        self.row_places[self.row_places_count] = known.place
         self.row_places_count += 1
         return True
+
+    cdef int32_t find_place(self, uint64_t address, int mode, pd_maps *maps) noexcept nogil:
+        """Return the code of the place of an address; below 0 without memory."""
+        cdef const pd_map *found = pd_find_map(maps, address)
+        cdef place_key key
+        cdef pd_maps **own
+        if found == NULL and (mode == PD_MODE_KERNEL or (mode == PD_MODE_USER and address >> 63)):
+            own = self.maps_of(-1)
+            if own == NULL:
+                return -1
+            found = pd_find_map(own[0], address)
+        if found == NULL:
+            return UNKNOWN_PLACE
+        memset(&key, 0, sizeof(key))
+        key.file, key.address = found.file, address + found.shift
+        return coded(&self.own[PLACES], &key, sizeof(key), 0)
 
     cdef pd_maps **maps_of(self, int32_t pid) noexcept nogil:
         """Return where the maps of a process are; -1 is the kernel. NULL without memory."""
@@ -646,21 +686,14 @@ cdef class PerfData(RawText):
         cdef const uint8_t *content = record + PD_HEADER
         cdef uint16_t misc = raw_u16(record + 4, self.is_swapped)
         cdef int64_t size = end - content
-        cdef int32_t pid
+        cdef pd_thread *thread
         cdef uint64_t count
         if kind == PD_MMAP or kind == PD_MMAP2:
             return self.add_map_of(kind, misc, content, size)
         if kind == PD_COMM:
             return self.name_thread(content, size)
-        # process, its parent, thread, its parent, time
-        if (kind == PD_FORK or kind == PD_EXIT) and size >= 24 and not self.note_task(
-            kind == PD_EXIT,
-            raw_u32(content + 8, self.is_swapped),
-            <int64_t>raw_u64(content + 16, self.is_swapped),
-        ):
-            return -1
         if kind == PD_FORK:
-            return self.fork(misc, content, size)
+            return self.fork(misc, content, size, found)
         if kind == PD_KSYMBOL:
             return self.add_function(content, size)
         if kind == PD_LOST:
@@ -680,9 +713,25 @@ cdef class PerfData(RawText):
             )
         elif kind == PD_THROTTLE:
             self.throttled += 1
-        elif kind != PD_EXIT:
+        elif kind == PD_EXIT:
+            if size < 16:
+                return 0
+            # a thread runs on for a while, until it leaves its CPU for good
+            thread = self.thread_of_id(-1, <int32_t>raw_u32(content + 8, self.is_swapped))
+            if thread == NULL:
+                return -1
+            thread.has_exited = True
+        else:
             self.skipped[kind] += 1
         return 1
+
+    cdef bint note_birth_of(self, int32_t tid, const pd_sample *found) noexcept nogil:
+        """Note that a thread has the id of one that has exited, if it is known since when."""
+        if not self.with_records or not found.has_time or not found.time or tid <= 0:
+            return True
+        return self.note_task(True, tid, <int64_t>found.time) and self.note_task(
+            False, tid, <int64_t>found.time
+        )
 
     cdef int name_thread(self, const uint8_t *content, int64_t size) noexcept nogil:
         cdef pd_thread *thread
@@ -705,7 +754,9 @@ cdef class PerfData(RawText):
         pd_write_ids(thread)
         return 1
 
-    cdef int fork(self, uint16_t misc, const uint8_t *content, int64_t size) noexcept nogil:
+    cdef int fork(
+        self, uint16_t misc, const uint8_t *content, int64_t size, const pd_sample *found
+    ) noexcept nogil:
         """Give a new thread the name of its parent, and a new process the maps of its parent."""
         cdef pd_thread *thread
         cdef pd_thread parent
@@ -725,6 +776,8 @@ cdef class PerfData(RawText):
         thread = self.thread_of_id(pid, tid)
         if thread == NULL:
             return -1
+        if thread.has_exited and not self.note_birth_of(tid, found):
+            return -1
         if tid != ptid:
             self.name_nobody(thread, pid, tid)
             if parent.is_named:
@@ -741,6 +794,7 @@ cdef class PerfData(RawText):
         own = self.maps_of(pid)
         if own == NULL:
             return -1
+        self.maps_version += 1
         if before != NULL:
             before.users += 1
         pd_leave_maps(own[0], &self.maps_in_all)
@@ -853,6 +907,7 @@ cdef class PerfData(RawText):
         own = self.maps_of(pid)
         if added.file < 0 or own == NULL:
             return -1
+        self.maps_version += 1
         changed = pd_own_maps(own[0], &self.maps_in_all)
         if changed == NULL:
             self.maps_left_out += 1

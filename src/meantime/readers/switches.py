@@ -99,7 +99,7 @@ class Records:
 
     def path_of(self, path: Path, thread: int) -> Path:
         """Return the path of a thread, from that of the first one with its id: `77#2`."""
-        before = self.before[thread] if thread < len(self.before) else 0
+        before = self.before[thread] if 0 <= thread < len(self.before) else 0
         return numbered(path, before)
 
 
