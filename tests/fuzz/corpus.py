@@ -978,6 +978,57 @@ def _example(declared: DeclaredFormat) -> list[Files]:
     return [{f"example{declared.names[0]}": declared.example}]
 
 
+_PAIRS = b"""entity = "worker"
+name = "step"
+pair = ["job_started:job_finished,job_failed", "step_started:step_finished"]
+by = ["job_id", "job_id,step"]
+"""
+
+
+def _pairs() -> list[Files]:
+    """Return logs of begins and ends, with what is known of them beside them."""
+
+    def log(*events: tuple[str, object, str | None, str]) -> bytes:
+        lines = [
+            {"timestamp": f"2026-03-02T08:00:00.{number:03}Z", "event": event, "job_id": job,
+             "worker": worker} | ({} if step is None else {"step": step})
+            for number, (event, job, step, worker) in enumerate(events)
+        ]  # fmt: skip
+        return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+    nested = log(
+        ("job_started", 1, None, "w0"), ("step_started", 1, "load", "w0"),
+        ("job_started", 2, None, "w1"), ("step_finished", 1, "load", "w0"),
+        ("step_started", 1, "store", "w0"), ("step_started", 2, "load", "w1"),
+        ("job_failed", 2, None, "w1"), ("job_finished", 1, None, "w0"),
+    )  # fmt: skip
+    odd = log(
+        ("step_finished", 1, "load", "w0"), ("job_finished", 1, None, "w0"),
+        ("job_started", "1", None, "w0"), ("job_started", "1", None, "w0"),
+        ("step_started", "1", "a", "w0"), ("step_started", "1", "a", "w1"),
+        ("job_finished", "1", None, "w0"), ("job_started", 1.5, None, "w0"),
+        ("job_started", None, None, "w0"), ("other", [1], "b", "w2"),
+        ("step_started", 9, "late", "w2"),
+    )  # fmt: skip
+    return [
+        {"app.jsonl": each, "app.jsonl.columns.toml": _PAIRS}
+        for each in (nested, odd, nested + odd)
+    ]
+
+
+def _damaged_pairs(files: Files, random: Random) -> Files:
+    name = random.choice(["app.jsonl"] * 4 + [*files])
+    tokens = (
+        b"job_started",
+        b"job_finished",
+        b"job_failed",
+        b"step_started",
+        b'"job_id":',
+        b'"step":',
+    )
+    return {**files, name: mutated(files[name], random, Words(tokens, text=True))}
+
+
 def _jsonl() -> list[Files]:
     lines = (_EXAMPLES / "files.jsonl").read_bytes().splitlines(keepends=True)
     wide = b"".join(
@@ -1503,6 +1554,7 @@ FORMATS = {
         Format(
             "mtj", _joined, damage=_damaged_joined, is_directory=True, opened="joined.mtj"
         ),
+        Format("pairs", _pairs, damage=_damaged_pairs, is_directory=True, opened="app.jsonl"),
         Format("ctf-packets", _ctf_packets, damage=mutated_trace, is_directory=True),
         Format("mth", _history, damage=mutated_history, is_directory=True),
         Format("mtr", _recording, damage=mutated_recording, is_directory=True),
