@@ -978,6 +978,7 @@ def _example(declared: DeclaredFormat) -> list[Files]:
     return [{f"example{declared.names[0]}": declared.example}]
 
 
+_TRACEPOINTS = Path(__file__).resolve().with_name("tracepoints.toml")
 _PAIRS = b"""entity = "worker"
 name = "step"
 pair = ["job_started:job_finished,job_failed", "step_started:step_finished"]
@@ -1519,6 +1520,10 @@ FORMATS = {
             reader="ftrace",
         ),
         Format("perf", _perf, _PERF_TOKENS, reader="perf"),
+        *(
+            Format(f"{name}-events", samples, _PERF_TOKENS, reader=name, provider=_TRACEPOINTS)
+            for name, samples in (("perf", _perf), ("ftrace", _ftrace))
+        ),
         Format(
             "ctf", _ctf,
             (
