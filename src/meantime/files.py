@@ -33,6 +33,7 @@ __all__ = [
     "open_regular",
     "private_folder",
     "regular_descriptor",
+    "resolved",
     "whole_file",
     "write_whole",
 ]
@@ -43,6 +44,8 @@ _OWNER = 0o600
 # Not everywhere there are such files.
 _NOT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _OTHERS = 0o077
+# The mode of a folder in which all may make files, and none may remove those of others.
+_SHARED = stat.S_ISVTX | stat.S_IWOTH
 _LASTING = "/var/tmp"  # noqa: S108 - the files in it have no names
 
 
@@ -129,7 +132,9 @@ def only_for(path: Path, mode: int) -> None:
             with suppress(OSError):
                 state = each.lstat()
                 others = (mode | (mode & 0o444) >> 2) & _OTHERS
-                if state.st_mode & _OTHERS & ~others and not stat.S_ISLNK(state.st_mode):
+                is_own = not hasattr(os, "geteuid") or state.st_uid == os.geteuid()
+                is_open = state.st_mode & _OTHERS & ~others and not stat.S_ISLNK(state.st_mode)
+                if is_open and is_own:
                     each.chmod(stat.S_IMODE(state.st_mode) & (~_OTHERS | others))
 
 
@@ -172,6 +177,20 @@ def belongs_to_another(path: Path) -> bool:
     return hasattr(os, "geteuid") and path.stat().st_uid != os.geteuid()
 
 
+def resolved(path: Path) -> Path:
+    """Return what a path to be replaced refers to: of a link, what it names.
+
+    Raises:
+        OSError: If it is a link that another user has left in a folder that all may write to, such
+            as `/tmp`: what it names is not what the caller means.
+    """
+    if hasattr(os, "geteuid") and path.is_symlink():
+        link, folder = path.lstat(), path.parent.stat()
+        if folder.st_mode & _SHARED == _SHARED and link.st_uid not in {os.geteuid(), folder.st_uid}:
+            raise OSError(errno.EACCES, "it is a link of another user", os.fspath(path))
+    return path.resolve()
+
+
 @contextmanager
 def whole_file(path: Path, mode: int = ANYBODY) -> Iterator[IO[bytes]]:
     """Yield a temporary file beside a path, which is renamed to the path if no exception is raised.
@@ -181,11 +200,12 @@ def whole_file(path: Path, mode: int = ANYBODY) -> Iterator[IO[bytes]]:
         mode: Who may read and write it, as far as the umask permits.
 
     Raises:
-        OSError: If it cannot be written; the temporary file is removed then.
+        OSError: If it cannot be written, or is a link that `resolved` refuses; the temporary file
+            is removed then.
     """
     # in the target's own directory, since a rename is atomic within a file system only; a symbolic
     # link is resolved, so that it still refers to the result
-    target = path.resolve()
+    target = resolved(path)
     # not by tempfile, which takes 2 ms to import
     temporary = target.parent / f".{target.name}.{os.urandom(4).hex()}"
     file = os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PRIVATE, mode), "wb")

@@ -17,7 +17,7 @@ import meantime
 from meantime.cli import cli
 from meantime.collect import session
 from meantime.errors import OutputError
-from meantime.files import mode_of, private_folder
+from meantime.files import mode_of, private_folder, write_whole
 from meantime.opening.cache import cache_directory, cached_history
 from meantime.server.notes import Notes
 
@@ -179,6 +179,30 @@ def test_a_flame_graph_is_for_those_who_may_read_both_that_it_compares(tmp_path:
 
     meantime.flame(a, against=b).save(tmp_path / "saved.svg")
     assert mode(tmp_path / "saved.svg") == 0o600
+
+
+def test_a_link_of_somebody_else_in_a_shared_folder_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "shared" / "out").symlink_to(tmp_path / "mine")
+    owner = os.lstat(tmp_path).st_uid
+    state = os.stat_result((0o41777, 0, 0, 1, owner + 2, 0, 0, 0, 0, 0))
+    folder_stat = Path.stat
+
+    def stat_of(path: Path, **how: bool) -> os.stat_result:
+        return state if path.name == "shared" else folder_stat(path, **how)
+
+    monkeypatch.setattr(Path, "stat", stat_of)
+    write_whole(tmp_path / "shared" / "out", [b"as its owner"])
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+
+    with pytest.raises(PermissionError, match="link of another user"):
+        write_whole(tmp_path / "shared" / "out", [b"as another user"])
+
+    assert (tmp_path / "mine").read_text() == "as its owner"
 
 
 def test_no_history_is_built_in_a_folder_of_somebody_else(

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from meantime.errors import InputError, MeantimeError, OutputError
-from meantime.files import mode_of, private_folder, whole_file
+from meantime.files import mode_of, private_folder, resolved, whole_file
 from meantime.stores import is_there, is_url, put_directory, put_file
 
 if TYPE_CHECKING:
@@ -151,7 +151,10 @@ def replacing(path: Path) -> Iterator[Path]:
         OutputError: If the new one cannot be written.
     """
     # as of a file: a link refers to the new one then
-    path = path.resolve()
+    try:
+        path = resolved(path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
     if Path.cwd().is_relative_to(path):
         raise OutputError(f"{path}: cannot be replaced: the command runs in it")
     # names that nobody knows before: in /tmp another user could put a link there
