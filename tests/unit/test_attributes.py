@@ -81,7 +81,7 @@ def test_a_star_is_one_level_and_two_stars_are_any(attributes: Attributes) -> No
     assert texts(attributes, ["CPUs", ANY]) == ["CPUs/0", "CPUs/1"]
     assert texts(attributes, r"\*") == [r"\*"]
     assert texts(attributes, ["*"]) == [r"\*"]
-    assert texts(attributes, [".."]) == [".."]
+    assert texts(attributes, [".."]) == [r"\.."]
     assert texts(attributes, "Threads/..") == []
     assert texts(attributes, "") == []
     assert texts(attributes, "CPUs/2") == []
@@ -143,9 +143,6 @@ def test_a_text_that_is_not_a_pattern_is_rejected(text: str) -> None:
 
 @given(st.lists(st.text(alphabet="ab*/\\.", min_size=1), min_size=1))
 def test_the_text_form_of_a_path_means_that_path(path: list[str]) -> None:
-    if ".." in path:
-        return
-
     assert parse_pattern(format_path(path)) == tuple(path)
     assert parse_pattern(format_pattern([*path, ANY, ANY_DEPTH, UP])) == (
         *path,
@@ -156,8 +153,8 @@ def test_the_text_form_of_a_path_means_that_path(path: list[str]) -> None:
 
 
 def test_a_name_that_text_cannot_say_is_refused_in_a_text_pattern() -> None:
-    with pytest.raises(UsageError, match=r"'\.\.'"):
-        format_pattern(["a", ".."])
+    with pytest.raises(UsageError, match="''"):
+        format_pattern(["a", ""])
 
 
 def test_the_root_is_its_own_parent_and_the_start_of_paths(attributes: Attributes) -> None:

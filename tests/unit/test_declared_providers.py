@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import meantime
 from meantime.errors import ProviderError
 from meantime.model.events import Event
+from meantime.opening.history_from_path import open_history
 from meantime.providers.declared import declare
 from meantime.providers.declared.positions import lines_of
 from meantime.testing import picture
@@ -576,3 +577,18 @@ def test_spans_of_a_history_on_disk(tmp_path: Path) -> None:
     assert len(history.spans()) == len(lines)
     again = meantime.open(tmp_path / "a.mth")
     assert again.spans().start_ns.tolist() == [time_ns - 1 for time_ns in range(20_000)]
+
+
+def test_events_that_the_trace_does_not_have_are_said_on_opening(tmp_path: Path) -> None:
+    trace, provider = tmp_path / "a.jsonl", tmp_path / "p.toml"
+    trace.write_text('{"time_ns": 1, "name": "sched_switch"}\n')
+    provider.write_text(
+        '[[on]]\nevent = "sched_swich"\nchange = [{ path = "CPUs/0", set = "busy" }]\n'
+    )
+    said: list[str] = []
+
+    open_history(trace, provider=provider, notify=said.append)
+
+    assert [each.partition(": ")[2] for each in said] == [
+        "the trace has no event sched_swich (nearest: sched_switch): there are no states"
+    ]

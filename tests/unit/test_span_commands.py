@@ -361,9 +361,11 @@ def calls(tmp_path: Path) -> str:
                 "longest": "g",
                 "rows": [
                     {"span": span, "name": "g", "category": None, "pid": 1, "tid": 2,
-                     "start_ns": start, "end_ns": start + 2000, "depth": 1, "lane": 0,
-                     "self_ns": 2000, "unfinished": False, "args": args}
-                    for span, start, args in ((1, 1000, None), (2, 4000, {"n": 1}))
+                     "start_ns": start, "end_ns": start + length, "depth": 1, "lane": 0,
+                     "self_ns": length, "unfinished": False, "args": args, "in_range_ns": 2000}
+                    for span, start, length, args in (
+                        (2, 4000, 5000, {"n": 1}), (1, 1000, 2000, None),
+                    )
                 ],
             },
         ),
@@ -643,3 +645,17 @@ def test_a_filter_that_is_quiet_in_a_range_is_an_empty_answer(
             main([words[0], str(path), "--filter", "nobody$", "--from", "150us", *out])
         assert stopped.value.code == 1, words
         capsys.readouterr()
+
+
+def test_the_longest_of_a_range_have_their_whole_length(
+    capsys: pytest.CaptureFixture[str], unfinished: str
+) -> None:
+    words = ("stats", unfinished, "--longest", "work", "--from", "20us", "--to", "80us")
+    rows = json.loads(run(capsys, *words, "--json"))["rows"]
+    text = run(capsys, *words)
+
+    assert [
+        (row["start_ns"], row["end_ns"], row["in_range_ns"], row["self_ns"]) for row in rows
+    ] == [(0, 50_000, 30_000, 50_000), (60_000, 100_000, 20_000, 10_000)]
+    assert "in range" in text
+    assert "in range" not in run(capsys, *words[:4])

@@ -6,6 +6,8 @@ import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from meantime.cli.answers import most_rows
 from meantime.cli.dump_spans import span_fields
 from meantime.query.durations import duration_histogram, longest_spans
@@ -117,21 +119,40 @@ def compared(part: Part, other: Part, options: StatsOptions) -> tuple[dict[str, 
 def longest(
     part: Part, spans: SpanTable, name: str, *, as_json: bool
 ) -> tuple[dict[str, Any], Table]:
-    """Return the longest spans of a name."""
-    every = longest_spans(spans, name, len(spans))
+    """Return the longest spans of a name in a range, in full, and how long each is in the range."""
+    begin_ns, end_ns = part.start_ns, part.end_ns
+    if (begin_ns, end_ns) != part.history.bounds:
+        # with all that is inside of them: times in the span itself are those of any range
+        here, spans = spans.rows, part.history.spans(spans.threads)
+        every = longest_spans(spans, name, len(spans))
+        every = every[np.isin(spans.rows[every], here)]
+    else:
+        every = longest_spans(spans, name, len(spans))
     rows = every[: most_rows(as_json=as_json)].tolist()
     threads = spans.thread
     spans_found = [span_fields(part.history, spans, row) for row in rows]
+    for fields in spans_found:
+        last_ns = min(fields["end_ns"], end_ns)
+        fields["in_range_ns"] = max(0, last_ns - max(fields["start_ns"], begin_ns))
+    is_partial = any(
+        fields["in_range_ns"] < fields["end_ns"] - fields["start_ns"] for fields in spans_found
+    )
     # without an end in the trace, a span took at least as long as it is known
     some = any(fields["unfinished"] for fields in spans_found)
     return {"longest": name, "rows": spans_found}, Table(
         f"The longest of {name}",
-        ["thread", "start_ns", "duration_ns", *(["end"] if some else []), "arguments"],
+        [
+            *("thread", "start_ns", "duration_ns"),
+            *(["in range_ns"] if is_partial else []),
+            *(["end"] if some else []),
+            "arguments",
+        ],
         [
             [
                 thread_title(thread_of(part.history, int(threads[row]))),
                 fields["start_ns"],
                 fields["end_ns"] - fields["start_ns"],
+                *([fields["in_range_ns"]] if is_partial else []),
                 *(["not in the trace" if fields["unfinished"] else ""] if some else []),
                 "" if fields["args"] is None else json.dumps(fields["args"])[:_MOST_TEXT],
             ]

@@ -93,7 +93,7 @@ class StatsOptions(Range):
         "--callees", metavar="NAME", help="Print the functions called by this function."
     )
     longest: str | None = option(
-        "--longest", metavar="NAME", help="Print the longest spans with this name."
+        "--longest", metavar="NAME", help="Print the longest spans with this name, in full."
     )
     histogram: str | None = option(
         "--histogram",

@@ -217,7 +217,7 @@ def _about(part: Part, async_spans: int, options: StatsOptions) -> tuple[dict[st
     what, name = options.question or ("", "")
     if what in {"longest", "histogram"}:
         spans = part.history.spans(_threads(part), start_ns=part.start_ns, end_ns=part.end_ns)
-        if not options.whole:
+        if what == "histogram" and not options.whole:
             spans = spans.clipped(part.start_ns, part.end_ns)
         _check(part, name, spans.name.names, distinct(spans.name.codes), async_spans)
         if what == "longest":

@@ -14,6 +14,7 @@ from meantime.history.provider_runner import ProviderRunner
 from meantime.kernels import gather
 from meantime.model.attribute_paths import VALUE, location_path
 from meantime.model.columns import distinct, ranked
+from meantime.model.input_path import EVENTS_NOT_FOUND
 from meantime.model.trace import (
     Arguments,
     Counters,
@@ -86,7 +87,7 @@ def ingest(
     if not is_resumed and (missing := getattr(provider, "events_not_found", str)()):
         # a declared provider knows which events it is about
         trace.anomalies.add("no_such_event")
-        trace.facts["events not found"] = missing
+        trace.facts[EVENTS_NOT_FOUND] = missing
     builder.end_states(
         [(int(tables.quark_of[entity]), time_ns) for entity, time_ns in trace.ends.items()]
     )

@@ -73,14 +73,21 @@ _SEARCHED_FOR_NEAREST = 2_000
 def format_path(path: Iterable[str]) -> str:
     r"""Return the text form of a path: its names joined by `/`, with `/`, `*` and `\` escaped.
 
+    A name `..` is escaped, too, as it is the parent in a pattern.
+
     >>> format_path(("CPUs", "3", "a/b*"))
     'CPUs/3/a\\/b\\*'
     """
     names = tuple(path)
     text = "/".join(names)
-    if "*" not in text and "\\" not in text and text.count("/") == max(0, len(names) - 1):
+    is_plain = "*" not in text and "\\" not in text and ".." not in names
+    if is_plain and text.count("/") == max(0, len(names) - 1):
         return text
-    return "/".join(_SPECIAL.sub(lambda match: "\\" + match[0], name) for name in names)
+    return "/".join(map(_escaped, names))
+
+
+def _escaped(name: str) -> str:
+    return r"\.." if name == ".." else _SPECIAL.sub(lambda match: "\\" + match[0], name)
 
 
 def unicode_of(text: str) -> str:
@@ -108,11 +115,11 @@ def format_pattern(pattern: Iterable[str | Wildcard]) -> str:
     'CPUs/*/a\\*'
 
     Raises:
-        UsageError: If a name is empty or `..`, which text cannot express.
+        UsageError: If a name is empty, which text cannot express.
     """
     elements = []
     for element in pattern:
-        if isinstance(element, str) and element in ("", ".."):
+        if element == "":
             raise UsageError(f"a pattern in text cannot hold the name {element!r}")
         elements.append(format_path((element,)) if isinstance(element, str) else element.value)
     return "/".join(elements)

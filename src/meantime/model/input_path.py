@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALLOWED",
+    "EVENTS_NOT_FOUND",
     "GUESSED",
     "NO_PROVIDER",
     "PRIVATE_PARTS",
@@ -49,6 +50,8 @@ ALLOWED = ("paths", "urls")
 
 # The fact of a trace that says which columns were guessed.
 GUESSED = "columns"
+# The fact about a provider none of whose events occurs: these, with the nearest names.
+EVENTS_NOT_FOUND = "events not found"
 # What the name of a file has after that of the input whose columns it describes.
 _BESIDE = ".columns.toml"
 

@@ -16,6 +16,7 @@ from meantime.history.directory import is_history, is_joined, is_stored_history
 from meantime.model.anomalies import check_strictness
 from meantime.model.extent import instant_of
 from meantime.model.input_path import (
+    EVENTS_NOT_FOUND,
     GUESSED,
     NO_PROVIDER,
     InputPath,
@@ -153,6 +154,10 @@ def open_history(
     )
     if strict:
         history.anomalies.refuse(fspath(given))
+    # a history of nothing says so
+    missing = history.facts.get(EVENTS_NOT_FOUND)
+    if notify is not None and provider is not None and missing is not None:
+        notify(f"{fspath(given)}: the trace has no event {missing}: there are no states")
     return history
 
 

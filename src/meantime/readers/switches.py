@@ -414,13 +414,14 @@ class _Making:
         waker, woken = rows["thread"][chosen], rows["other"][chosen]
         # none is an interrupt, and so is whatever wakes others while a CPU is idle
         wakes = np.append(self._kept & (self._found.tids != 0), False)
-        kept = np.flatnonzero(wakes[waker] & self._kept[woken])
+        kept = np.flatnonzero(wakes.take(waker) & self._kept.take(woken))
         if not len(kept):
             return
         waker, woken, time_ns = waker[kept], woken[kept], rows["time_ns"][chosen[kept]]
         self._enter(np.concatenate([waker, woken]), status=True)
         name = np.full(len(kept), self._found.values.code(WAKES), np.int32)
-        yield Flows(self._status[waker], time_ns, self._status[woken], time_ns, name)
+        status = self._status
+        yield Flows(status.take(waker), time_ns, status.take(woken), time_ns, name)
 
     def lasting(self) -> Iterator[Batch]:
         """Yield system calls on their threads, and interrupts on their CPUs."""
