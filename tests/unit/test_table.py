@@ -513,3 +513,18 @@ def test_words_of_a_sentence_are_not_columns(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(InputError, match="unknown format"):
         meantime.open(path)
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"),
+    # whole milliseconds beside seconds: only in seconds rows follow one another
+    [("0.2", "s"), ("200", "ms"), ("200000", "us"), ("0.001", "ms")],
+)
+def test_rows_that_follow_one_another_show_the_unit(
+    length: str, expected: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"{1_700_000_000_000 + 210 * row},{length},t,a" for row in range(50)]
+    path.write_text("\n".join(["timestamp,elapsed,thread,label", *rows, ""]))
+
+    assert f"duration=elapsed:{expected}" in meantime.open(path).facts["columns"]

@@ -37,9 +37,9 @@ from meantime.query.durations import (
 )
 from meantime.query.idle_samples import left_out, without_idle
 from meantime.query.parts import extent_of, given_range
-from meantime.query.sample_units import events
+from meantime.query.sample_units import events, sample_unit
 from meantime.query.threads import thread_quarks
-from meantime.query.trees import amount, by_name
+from meantime.query.trees import amount, by_name, without_stack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -308,21 +308,25 @@ def _span_statistics(
 
 def _mention_doubts(part: Part, kind: str, options: StatsOptions, document: dict[str, Any]) -> None:
     """Say what is left out of samples, or counts although it has no end."""
-    if kind == "samples" and not options.idle:
-        _count_idle(part, options.event, document)
+    if kind == "samples":
+        _count_left_out(part, options, document)
     elif kind in {"spans", "operations"}:
         _count_unfinished(part, options, document)
 
 
-def _count_idle(part: Part, event: str | None, document: dict[str, Any]) -> None:
-    """Say how many samples of idle CPUs are left out, if any are."""
+def _count_left_out(part: Part, options: StatsOptions, document: dict[str, Any]) -> None:
+    """Say how many samples are left out: those of idle CPUs, and those without a stack."""
     samples = part.history.samples(
-        part.threads, start_ns=part.start_ns, end_ns=part.end_ns, event=event
+        part.threads, start_ns=part.start_ns, end_ns=part.end_ns, event=options.event
     )
-    _, count = without_idle(part.history, samples, is_chosen=part.threads is not None)
-    if count:
-        document["idle_samples"] = count
-        click.echo(left_out(count), err=True)
+    if not options.idle:
+        samples, count = without_idle(part.history, samples, is_chosen=part.threads is not None)
+        if count:
+            document["idle_samples"] = count
+            click.echo(left_out(count), err=True)
+    if bare := without_stack(samples, sample_unit(samples)):
+        document["stackless_samples"] = int(np.count_nonzero(samples.stack < 0))
+        click.echo(bare, err=True)
 
 
 def _count_unfinished(part: Part, options: StatsOptions, document: dict[str, Any]) -> None:

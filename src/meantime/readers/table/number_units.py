@@ -33,6 +33,8 @@ _MOST_OVERLAP: Final = 0.5
 _HARDLY_ANY: Final = 0.02
 # Of the time of an entity, what its rows fill at least if their unit is right.
 _FILLED: Final = 0.05
+# What they fill at least if it shows that they follow one another.
+_FOLLOWING: Final = 0.5
 _UNITS: Final = ("s", "ms", "us", "ns")
 _NO_DATES: Final = "the numbers are not dates between 1990 and 2100"
 _UPTIME: Final = "the numbers may be dates in us, or in ns the time since a machine was started"
@@ -216,10 +218,25 @@ def _beside(
     if fits is not None and fits[same.unit].overlapping > _MOST_OVERLAP:
         other = choose(fits)
     if other is None:
-        return same
+        return _following(same, fits, choose)
     if is_sequential:
         return Unit(other, f"in {same.unit} the rows of an entity overlap")
     return Unit(None, f"in {same.unit} most rows of an entity overlap, in {other} none")
+
+
+def _following(
+    same: Unit, fits: dict[str, _Fit] | None, choose: Callable[[dict[str, _Fit]], str | None]
+) -> Unit:
+    """Return the unit in which rows of an entity follow one another, if they do so in another one.
+
+    Lengths that fill most of the distances, and exceed none, do not do so by chance.
+    """
+    other = None if fits is None else choose(fits)
+    if other is None or fits is None or same.unit is None or other == same.unit:
+        return same
+    if fits[same.unit].filled < _FILLED and _FOLLOWING <= fits[other].filled <= 1:
+        return Unit(other, "in which rows of an entity follow one another")
+    return same
 
 
 def _largest(fits: dict[str, _Fit]) -> str | None:
