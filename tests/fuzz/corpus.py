@@ -143,7 +143,7 @@ def input_of(kind: Format, seed: int) -> Files:
 # what a second round of damage meets, where the first one left no structure to find a place in
 _UNDAMAGEABLE = (
     ValueError, TypeError, KeyError, IndexError, RecursionError, struct.error, zstd_frames.Damaged,
-    sqlite3.Error,
+    sqlite3.Error, MemoryError,
 )  # fmt: skip
 
 
