@@ -6,8 +6,10 @@ import re
 import sqlite3
 from contextlib import closing
 from importlib import import_module
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import meantime
@@ -196,6 +198,31 @@ def test_intervals_are_states_and_between_them_is_none(tmp_path: Path) -> None:
         ("e", 5, 9, "x"),
     ]
     assert history.anomalies["zero_length_state"] == 1
+
+
+def test_overlaps_of_rounding_make_no_lanes(tmp_path: Path) -> None:
+    edges = list(accumulate(np.random.default_rng(5).uniform(2, 9, 200).tolist()))
+    rows = [(start, end - start, "a") for start, end in pairwise(edges)]
+    # one that rounding explains, and the same beside one that it does not
+    rows += [(0, 2.001, "b"), (2, 3, "b"), (0, 2.001, "c"), (2, 3, "c"), (4, 1, "c")]
+    lines = [
+        f"{start:.3f},{length:.3f},{name},{'xy'[number % 2]}\n"
+        for number, (start, length, name) in enumerate(rows)
+    ]
+
+    history = read(tmp_path, "start_ms,duration_ms,worker,state\n" + "".join(lines))
+    found = states(history)
+
+    assert {path for path, *_ in found} == {"a", "b", "c/lane 1", "c/lane 2"}
+    own = [(begin, end) for path, begin, end, _ in found if path == "a"]
+    assert [begin for begin, _ in own] == [round(time * 1000) * 1000 for time in edges[:-1]]
+    assert all(0 <= after - end <= 1000 for (_, end), (after, _) in pairwise(own))
+    ends = {(path, begin): end for path, begin, end, _ in found}
+    assert (ends["b", 0], ends["c/lane 1", 0]) == (2_000_000, 2_001_000)
+    rounded = [round(end, 3) for end in edges]
+    lasting = [round(start, 3) + round(end - start, 3) for start, end in pairwise(edges)]
+    past = [round((end - next_) * 1000) for end, next_ in zip(lasting, rounded[1:], strict=True)]
+    assert history.anomalies["rounded_overlap"] == past[:-1].count(1) + 1 > 20
 
 
 def test_a_column_may_have_two_roles(tmp_path: Path) -> None:

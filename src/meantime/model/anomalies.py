@@ -40,6 +40,10 @@ CATALOGUE: dict[str, str] = {
     "unread_after_end": (
         "what comes after the end of the window cannot be read, and was left out unread"
     ),
+    "rounded_overlap": (
+        "intervals last longer than until the next one of their entity by no more than the rounding"
+        " of starts and durations: they end where the next one starts"
+    ),
     "zero_length_state": "an entity changed state twice at one time; the later state counts",
     "interval_without_start": "intervals without a start were left out",
     "interval_without_end": ("intervals without an end are drawn until the last time of the input"),

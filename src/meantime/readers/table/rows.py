@@ -56,6 +56,8 @@ Part = dict[str, "TimeColumn | Coded"]
 _LIMIT = 2**63 - 1
 # What `changes` numbers with 32 bits.
 _MOST_ROWS = 2**31 - 1
+# Larger overlaps than this are not taken for rounding, however coarse times are.
+_MOST_ROUNDED_NS = 1_000_000
 _NO_TEXT = "(none)"
 _ALL = "all"
 _ACTIVE = "active"
@@ -136,6 +138,7 @@ class _Table:
         self._values = Interner(trace.values)
         self._paths = trace.paths
         self._rows = 0
+        self._ends_are_sums = False
         self._times: dict[str, list[TimeColumn]] = {}
         self._texts: dict[str, _Texts] = {}
 
@@ -280,6 +283,7 @@ class _Table:
         lasted = None
         if "duration" in columns:
             lasted = self._durations(found, entity)
+        self._ends_are_sums = "end" not in found
         if "start" in found and "end" in found:
             start, end = found["start"], found["end"]
         elif lasted is not None:
@@ -574,6 +578,10 @@ class _Table:
             starts, ends, path, value = starts[order], ends[order], path[order], value[order]
             del order
             found = changes(starts, ends, path, value, len(self._trace.paths))
+        if isinstance(found, int) and self._ends_are_sums:
+            ends, rounded = _without_rounding(starts, ends, path, len(self._trace.paths))
+            self._trace.anomalies.add("rounded_overlap", rounded)
+            found = changes(starts, ends, path, value, len(self._trace.paths))
         if isinstance(found, int):
             self._trace.anomalies.add("repeated_row", _repeated(starts, ends, path, value))
             path = self._in_lanes(path, *first_fit(starts, ends, path, len(self._trace.paths)))
@@ -697,6 +705,42 @@ def _appearing(codes: Int32s, names: Sequence[str]) -> tuple[list[int], Int64s, 
     """
     used, first, which = appearing(codes, len(names))
     return used.tolist(), first, which
+
+
+def _without_rounding(
+    starts: Int64s, ends: Int64s, path: Int32s, path_count: int
+) -> tuple[Int64s, int]:
+    """Return ends that rounding does not move past the next start, and how many were moved back.
+
+    A start and a duration that were rounded add up to an end that may be as far past the next start
+    as the last digits of both. Entities with any other overlap are left as they are.
+
+    Args:
+        starts: When each interval starts, in order for each path.
+        ends: Each start plus a duration.
+        path: The path of each.
+        path_count: How many paths there are.
+    """
+    order = np.argsort(path, kind="stable")
+    start, end, own = starts[order], ends[order], path[order]
+    past = end[:-1] - start[1:]
+    overlaps = (own[1:] == own[:-1]) & (past > 0)
+    rounding_ns = _last_digit(start) + _last_digit(end - start) // 2
+    rounded = overlaps & (past <= rounding_ns) & (start[1:] > start[:-1]) & (end[1:] >= end[:-1])
+    is_other = np.zeros(path_count, np.bool_)
+    is_other[own[1:][overlaps & ~rounded]] = True
+    row = np.flatnonzero(rounded & ~is_other[own[1:]])
+    moved = ends.copy()
+    moved[order[row]] = start[row + 1]
+    return moved, len(row)
+
+
+def _last_digit(times_ns: Int64s) -> int:
+    """Return the largest power of ten that divides all times, up to a millisecond."""
+    step = 1
+    while step < _MOST_ROUNDED_NS and not (times_ns % (step * 10)).any():
+        step *= 10
+    return step
 
 
 def _repeated(starts: Int64s, ends: Int64s, path: Int32s, value: Int32s) -> int:
