@@ -49,17 +49,20 @@ _RATIOS = ("concurrency", "utilisation")
 # Options that have no effect on an output: .json has every name and no colours.
 _SELECTING = ("highlight", "isolate", "exclude", "decompose")
 _COLOURING = ("color", "palette", "hues", "scale", "title")
+_NOT_OF_TABLES = ("to_format", "stacks", "idle", *_SELECTING, *_COLOURING)
 _UNUSED = {
     "json": ("highlight", "decompose", "stacks", *_COLOURING),
     "png": ("stacks",),
     "terminal": ("title", "scale", "stacks"),
-    "findings": ("to_format", "stacks", "idle", *_SELECTING, *_COLOURING),
+    "findings": _NOT_OF_TABLES,
+    "comparison": _NOT_OF_TABLES,
 }
 _OUTPUTS = {
     "json": ".json",
     "png": ".png",
     "terminal": "the terminal",
-    "findings": "a table without -o",
+    "findings": "--find without -o",
+    "comparison": "--during and --between without -o",
 }
 _SEVERAL = ("assume_aligned", "jobs", "client")
 
@@ -135,7 +138,8 @@ def command(
     check_strictness(lenient=options["lenient"], strict=options["strict"])
     value = options["value"]
     is_compared = during is not None or between is not None
-    form = "findings" if (find or is_compared) and output is None else _form(output, to_format)
+    table = "findings" if find else "comparison" if is_compared else None
+    form = table if table and output is None else _form(output, to_format)
     paths = expanded(inputs)
     _check(form, paths, value, options["scale"], find=find, y=options["y"])
     if options["hues"] and options["palette"] != "cloud-analytics":
@@ -161,7 +165,7 @@ def command(
         _print_findings(view.findings, as_json=as_json)
     if is_compared:
         _print_against(view.against_rest(during=during, between=between), view, as_json=as_json)
-    if form == "findings":
+    if form == table:
         return
     if form == "terminal":
         from shutil import get_terminal_size  # noqa: PLC0415 - imports archive formats, 4 ms

@@ -125,7 +125,8 @@ _PAIRS = rb'\s*[A-Za-z_][\w.@/-]{0,80}=(?:"[^"\n]{0,4000}"|[^\s"]{0,4000})[ \t]+
 _WEIGHT = rb"[ \t][\d.]+[ \t]*\r?(?:\n|\Z)"
 # The first line of a table has the name of a time, and something between names.
 _HEADER = (
-    rb"(?i)(?=[^\n]*[,;|\t ])"
+    # columns that are separated, or names that blanks align
+    rb"(?i)(?=[^\n]*[,;|\t]| *[a-z_%#][^\s:]*(?: +[a-z_%#(][^\s:]*)+ *\r?(?:\n|\Z))"
     rb"[^\n]*?(?:time|date|start|begin|end|until|finish|stop|complet|from|_ns|ts)"
 )
 _JSON_LINES = 8

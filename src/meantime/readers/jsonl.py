@@ -26,6 +26,7 @@ from meantime.model.columns import Interner
 from meantime.model.events import Events
 from meantime.model.input_path import GUESSED
 from meantime.readers.contract import lazy_trace
+from meantime.readers.evidence import Head
 from meantime.readers.known_logs import known_log
 from meantime.readers.line_order import Steps, ThreadOrder, count_order
 from meantime.readers.log_fields import LogFields, is_event, log_fields, time_ns_of, value_of
@@ -66,7 +67,7 @@ class _BadLineError(ValueError):
 
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins with one event per line; the name is a hint."""
-    named = any(end in name.lower() for end in (".jsonl", ".ndjson"))
+    named = Head(head, name).is_named(".jsonl", ".ndjson")
     if named and head.lstrip().startswith(b"{"):
         return True
     lines = [line for line in head.split(b"\n") if line.strip()][:_SNIFFED_LINES]

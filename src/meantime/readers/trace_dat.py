@@ -57,6 +57,7 @@ _MOST_NUMBER = 1 << 16
 # Options.
 _DONE, _DATE, _CPUSTAT, _BUFFER, _TRACECLOCK, _UNAME = range(6)
 _OFFSET, _CPUCOUNT, _VERSION = 7, 8, 9
+_STRINGS = 15
 _HEADER_INFO, _FTRACE, _FORMATS, _KALLSYMS, _PRINTK, _CMDLINES, _BUFFER_TEXT = range(16, 23)
 _IS_COMPRESSED = 1
 _COMMIT = re.compile(r"commit;\s*offset:\d+;\s*size:([48]);")
@@ -106,7 +107,7 @@ class _FileReading(FtraceReading):
         self._buffers: list[_Buffer] = []
         self._kallsyms = b""
         self._clock_name = ""
-        self._shift_ns = self._fed = 0
+        self._shift_ns = self._fed = self._end = 0
         self._utc_us: int | None = None
         self._is_cut = False
 
@@ -194,6 +195,18 @@ class _FileReading(FtraceReading):
         add("undefined_event", self._text.undefined)
         add("event_without_time", self._text.untimed)
         add("skipped_bytes", self._text.malformed_pages)
+        add("trailing_bytes", max(0, len(self._data) - self._file_end()))
+
+    def _file_end(self) -> int:
+        """Return the end of the last part, behind which nothing should be."""
+        end = max([self._end, *(each.offset + each.size for each in self._buffers)])
+        # the names of sections, which nothing refers to
+        cursor = Cursor(self._data, big=self._big, at=end)
+        try:
+            number, _, _, size = (cursor.number(width) for width in (2, 2, 4, 8))
+        except ValueError:
+            return end
+        return cursor.at + size if number == _STRINGS else end
 
     def _pages(self, buffer: _Buffer) -> Iterator[bytes]:
         """Yield the pages of a CPU, some at once."""
@@ -308,6 +321,7 @@ class _FileReading(FtraceReading):
             offset, size = cursor.number(8), cursor.number(8)
             if size:
                 self._buffers.append(_Buffer(cpu, offset, size, page_bytes, False))
+        self._end = max(self._end, cursor.at)
 
     def _options_at(self, cursor: Cursor) -> Iterator[tuple[int, bytes]]:
         """Yield the number and the content of options, in version 6 up to the last one."""
@@ -372,6 +386,7 @@ class _FileReading(FtraceReading):
         _, flags, _, size = (cursor.number(width) for width in (2, 2, 4, 8))
         if size > _MOST_SECTION_BYTES:
             raise ValueError(f"a section has {size:,} bytes")
+        self._end = max(self._end, cursor.at + size)
         if not flags & _IS_COMPRESSED:
             return cursor.take(size)
         packed, whole = cursor.number(4), cursor.number(4)

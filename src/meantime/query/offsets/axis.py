@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from meantime.model.natural_order import natural_key
 from meantime.model.units import MAX_NS, NS_PER_S, format_ns
 from meantime.structs import struct
 
@@ -233,6 +232,8 @@ def utilisation(rows: int) -> Axis:
 
 def entities(names: Sequence[tuple[str, str]]) -> Axis:
     """Return the axis of entities, each the name of its source and its own, from the last up."""
+    from meantime.model.natural_order import natural_key  # noqa: PLC0415 - few rows are names
+
     ordered = sorted({*names}, key=lambda each: (*map(natural_key, each), each), reverse=True)
     return Axis("row", "name", names=tuple(ordered))
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.model.columns import distinct
-from meantime.query.offsets.apart import apart
 from meantime.query.offsets.cells import merge_cells
 from meantime.query.offsets.disturbances import burst_findings, gap_findings, stops_of
 from meantime.query.offsets.finding import Finding
@@ -42,6 +41,8 @@ def find(found: OffsetMap) -> list[Finding]:
     if not found.recorded:
         return []
     if found.fold.axis is not None:
+        from meantime.query.offsets.apart import apart  # noqa: PLC0415 - not of offsets
+
         return apart(found)
     rows = found.fold.rows
     first, cells = _extent(found)

@@ -124,6 +124,7 @@ class _DataReading(Reading):
             else:
                 self._read_section(number, section)
         self._attributes += self._header.attributes
+        self.trace.anomalies.add("trailing_bytes", max(0, len(self._data) - self._header.file_end))
         if not self._header.is_pipe:
             self._begin_events()
         return self._text

@@ -22,6 +22,7 @@ __all__ = ["Attribute", "Features", "Header", "attribute_of", "event_name", "rea
 
 MAGICS = {b"PERFILE2": False, b"2ELIFREP": True, b"PERFFILE": False, b"ELIFFREP": True}
 _HEADER_BYTES, _PIPE_BYTES = 104, 16
+_PLACE_BYTES = 16
 _ATTR_BYTES = 64
 _MOST_ATTRS = 1 << 16
 _MOST_SECTION = 1 << 28
@@ -97,6 +98,12 @@ class Header(NamedTuple):
     end: int
     sections: dict[int, tuple[int, int]]
     is_cut: bool = False
+
+    @property
+    def file_end(self) -> int:
+        """The end of its last part, behind which nothing should be."""
+        ends = [offset + size for offset, size in self.sections.values()]
+        return max([self.end + _PLACE_BYTES * len(self.sections), *ends])
 
 
 class Features:
@@ -193,7 +200,7 @@ def read_header(name: str, data: Sliceable) -> Header:
     is_open = not data_size
     sections: dict[int, tuple[int, int]] = {}
     if not is_open and begin + data_size <= size:
-        table = Cursor(bytes(data[end : min(size, end + 16 * len(flags))]), big=big)
+        table = Cursor(bytes(data[end : min(size, end + _PLACE_BYTES * len(flags))]), big=big)
         for number in flags:
             try:
                 sections[number] = table.number(8), table.number(8)

@@ -13,11 +13,10 @@ from meantime.query.aligning_histories import align_histories
 from meantime.views.palette import at_night, choose, pale_at_night, parse
 from meantime.views.statemap.data import Counted, SharedRows, Statemap, StatemapPanel, StateRow
 from meantime.views.statemap.events import events, without_row
-from meantime.views.statemap.likeness import LIKENESS
 from meantime.views.statemap.options import StatemapOptions
 from meantime.views.statemap.panel import draw
 from meantime.views.statemap.panel_source import StateTable, panel_sources
-from meantime.views.statemap.row_order import in_order, ragged
+from meantime.views.statemap.row_order import LIKENESS, in_order, ragged
 from meantime.views.statemap.window import Window
 
 if TYPE_CHECKING:

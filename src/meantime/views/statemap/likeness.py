@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from meantime.query.ranges import Range
     from meantime.views.statemap.data import Rectangles
 
-__all__ = ["LIKENESS", "by_likeness"]
+__all__ = ["by_likeness"]
 
-# What rows are sorted by, unless a state is called that.
-LIKENESS = "likeness"
 _PARTS = 12
 _KINDS = 12
 _MOST_STATES = 24

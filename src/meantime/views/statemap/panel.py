@@ -11,10 +11,9 @@ from meantime.kernels.rectangles import Visible
 from meantime.model.columns import first_rows, named
 from meantime.query.lifetimes import has_state, intervals_between
 from meantime.views.statemap.data import Clipped
-from meantime.views.statemap.likeness import LIKENESS, by_likeness
 from meantime.views.statemap.merging import merge
 from meantime.views.statemap.rectangle_buffer import RectangleBuffer, part
-from meantime.views.statemap.row_order import in_order
+from meantime.views.statemap.row_order import LIKENESS, in_order
 from meantime.views.statemap.shared_rows import fill_gaps, remove_gaps
 
 if TYPE_CHECKING:
@@ -79,6 +78,8 @@ class Drawing(NamedTuple):
         if state == LIKENESS and state not in source.table:
             if source.shared is not None:
                 return rows
+            from meantime.views.statemap.likeness import by_likeness  # noqa: PLC0415 - few ask for it
+
             held = in_order(self.columns, rows).with_times()
             return by_likeness(held, len(source.table.states), (window.start_ns, window.end_ns))
         total_ns = self.total_ns(source, state)

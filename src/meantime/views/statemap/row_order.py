@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     # Where those of each rectangle begin, of which state or tag they are, and how long.
     Times: TypeAlias = tuple[Int64s, Int32s, Int64s]
 
-__all__ = ["in_order", "ragged"]
+__all__ = ["LIKENESS", "in_order", "ragged"]
+
+# What rows are sorted by, unless a state is called that.
+LIKENESS = "likeness"
 
 
 def in_order(columns: Columns | Visible, order: Int64s) -> Rectangles | UnmergedRectangles:
