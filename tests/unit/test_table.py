@@ -225,6 +225,22 @@ def test_overlaps_of_rounding_make_no_lanes(tmp_path: Path) -> None:
     assert history.anomalies["rounded_overlap"] == past[:-1].count(1) + 1 > 20
 
 
+def test_a_task_that_nothing_runs_has_the_states(tmp_path: Path) -> None:
+    rows = [(0, 5, "build", "running", "a"), (5, 9, "build", "done", "b")]
+    table = "start_ns,end_ns,task,state\n" + "".join(
+        f"{start},{end},{task},{state}\n" for start, end, task, state, _ in rows
+    )
+    with_worker = "start_ns,end_ns,task,state,worker\n" + "".join(
+        ",".join(map(str, row)) + "\n" for row in rows
+    )
+
+    assert states(read(tmp_path, table)) == [
+        ("build", 0, 5, "running"),
+        ("build", 5, 9, "done"),
+    ]
+    assert states(read(tmp_path, with_worker)) == [("a", 0, 5, "build"), ("b", 5, 9, "build")]
+
+
 def test_a_column_may_have_two_roles(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("Start,End,Job\n1,5,x\n7,9,x\n2,8,y\n")

@@ -45,10 +45,11 @@ _TIMES: dict[str, tuple[frozenset[str], ...]] = {
     ),
     "time": (_words("time timestamp ts datetime eventtime logtime date asctime"),),
 }
+_ACTIVITIES = _words("job jobname task taskname step stepname activity operation op phase stage")
 _TEXTS: dict[str, tuple[frozenset[str], ...]] = {
     "state": (
         _words("value"),
-        _words("job jobname task taskname step stepname activity operation op phase stage"),
+        _ACTIVITIES,
         _words("state"),
         _words("name event label action"),
         _words("status conclusion result type kind category"),
@@ -204,6 +205,11 @@ def _add_texts(columns: dict[str, str], free: Sequence[str]) -> None:
         if len(found) > 1:
             raise _UndecidedError(_ambiguous(role, found))
         columns.update({role: found[0]} if found else {})
+    # a task that nothing runs is not the state of something, but may have states itself
+    if "entity" not in columns and _word(columns.get("state", "")) in _ACTIVITIES:
+        own = [name for name in free if _word(name) == "state"]
+        if len(own) == 1 and columns["state"] in free:
+            columns["entity"], columns["state"] = columns["state"], own[0]
     if "path" in free and "entity" not in columns:
         columns["path"] = "path"
 
