@@ -44,7 +44,7 @@ _OWNER = 0o600
 # Not everywhere there are such files.
 _NOT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _OTHERS = 0o077
-# The mode of a folder in which all may make files, and none may remove those of others.
+# The mode of a folder in which all may make files, and none may remove files of others.
 _SHARED = stat.S_ISVTX | stat.S_IWOTH
 _LASTING = "/var/tmp"  # noqa: S108 - the files in it have no names
 

@@ -211,7 +211,7 @@ def _in_processes(
 @contextmanager
 def _ended_by_an_interrupt() -> Iterator[None]:
     """End the processes that the block started where it is interrupted: none waits for its task."""
-    from multiprocessing import active_children  # noqa: PLC0415 - as above
+    from multiprocessing import active_children  # noqa: PLC0415 - only with workers
 
     before = {child.pid for child in active_children()}
     try:

@@ -4,7 +4,7 @@
     python tests/fuzz/coverage.py --inputs 3000
 
 The core is compiled with gcc's counters, in a copy. A branch is a way out of a condition or a loop
-that is in the source, as many as its `and` and `or` have. Those of a header count once for all
+that is in the source, as many as its `and` and `or` have. A branch of a header counts once for all
 kernels that include it. Memory is made to fail, allocation by allocation, so its branches count.
 
 Not counted is what no input can decide:

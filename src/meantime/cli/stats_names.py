@@ -122,7 +122,7 @@ def longest(
     """Return the longest spans of a name in a range, in full, and how long each is in the range."""
     begin_ns, end_ns = part.start_ns, part.end_ns
     if (begin_ns, end_ns) != part.history.bounds:
-        # with all that is inside of them: times in the span itself are those of any range
+        # with all that is inside of them: times in the span itself do not depend on the range
         here, spans = spans.rows, part.history.spans(spans.threads)
         every = longest_spans(spans, name, len(spans))
         every = every[np.isin(spans.rows[every], here)]

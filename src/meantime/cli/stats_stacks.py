@@ -315,7 +315,7 @@ def _mention_doubts(part: Part, kind: str, options: StatsOptions, document: dict
 
 
 def _count_left_out(part: Part, options: StatsOptions, document: dict[str, Any]) -> None:
-    """Say how many samples are left out: those of idle CPUs, and those without a stack."""
+    """Say how many samples are left out: of idle CPUs, and without a stack."""
     samples = part.history.samples(
         part.threads, start_ns=part.start_ns, end_ns=part.end_ns, event=options.event
     )

@@ -335,7 +335,7 @@ class Reading:
                     entity = paths.code(numbered(paths[own], number))
                     path[rows[before == number]] = entity
                 self._names_again[entity] = name
-        # names were those of whoever has an id last
+        # the names belong to whoever has an id last
         self.trace.names.update(self._names_again)
         return path
 

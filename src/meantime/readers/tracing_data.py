@@ -212,7 +212,7 @@ def read_header_pages(cursor: Cursor) -> str:
 def read_formats(
     of_ftrace: Cursor | None, of_events: Cursor | None
 ) -> tuple[list[Tracepoint], int]:
-    """Return the events that are described, first those of ftrace, and how many cannot be read.
+    """Return the events that are described, ftrace's first, and how many cannot be read.
 
     Raises:
         ValueError: If the descriptions are damaged.

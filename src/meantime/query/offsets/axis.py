@@ -118,7 +118,7 @@ class Axis:
         return f"{self._text(self.edges[first])} to {self._text(self.edges[end])}"
 
     def marks(self, most: int) -> list[Mark]:
-        """Return at most `most` + 1 ticks, those of names in the middle of their rows.
+        """Return at most `most` + 1 ticks; the tick of a name is in the middle of its rows.
 
         >>> durations(10).fitted(0, 35).marks(3)
         [Mark(row=0, label='0ns'), Mark(row=8, label='10ns'), Mark(row=28, label='1μs')]

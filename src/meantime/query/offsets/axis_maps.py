@@ -170,7 +170,7 @@ class _Reading:
         self._window = window_of(history, choice)
         self._one_row = one_row
         self._source = source
-        # the times of its fold are those of the history
+        # its fold has the times of the history
         of_map = replace(one_row, origin_ns=one_row.origin_ns + offset_ns)
         self.times = Times.of(of_map, offset_ns, self._window)
         self.gathering = Gathering(history, choice, self._window, source)

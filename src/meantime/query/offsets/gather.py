@@ -462,7 +462,7 @@ class Gathering:
             end_ns=self._window[1],
         )
         if self._choice.event is None:
-            # each moment of a thread counts once; durations are those of all spans
+            # each moment of a thread counts once; durations count for all spans
             is_all = self._choice.y == "duration"
             chosen = np.flatnonzero(np.ones(len(spans), np.bool_) if is_all else spans.depth == 0)
         else:

@@ -164,7 +164,7 @@ class OffsetMap:
             return [(fold.number(start), fold.number(end - 1)) for start, end in ranges]
         runs = [(fold.column(start), fold.column(end - 1) + 1) for start, end in ranges]
         if fold.axis.kind == "weekday":
-            # the columns are hours since a Monday, folded to those of a week
+            # the columns are hours since a Monday, folded to a week
             hours = np.zeros(168, np.bool_)
             for first, end in runs:
                 hours[np.arange(first, min(end, first + 168)) % 168] = True

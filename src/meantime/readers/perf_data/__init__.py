@@ -1,6 +1,6 @@
 """`perf.data`, as `perf record` writes it, without perf.
 
-Samples, tracepoints and what follows from them are the same as those of the text that `perf script`
+Samples, tracepoints and what follows from them are the same as in the text that `perf script`
 prints, and go the same way: see `meantime.readers.perf`. `header` reads what stands before and
 behind the records, `symbols` names addresses.
 """
@@ -70,7 +70,7 @@ def read(
 
     Times count from the clock's own zero. A thread is `Processes/PID/Threads/TID`; `keep` is called
     with its name. The weight of a sample is its period, 1 for a tracepoint. `stacks` and `switches`
-    are as for text. Functions are those of files that this machine has with the recorded build id.
+    are as for text. Functions come from files of this machine with the recorded build id.
 
     Raises:
         InputError: From the batches, if it is damaged, has no times, or no samples.

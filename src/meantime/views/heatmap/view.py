@@ -97,8 +97,8 @@ class HeatmapView(Picture):
             UsageError: If they are not in the map, its rows are offsets, or `stacks` is False.
         """
         from meantime.model.clocks import Clock  # noqa: PLC0415 - pictures need none
-        from meantime.model.extent import Extent  # noqa: PLC0415 - as above
-        from meantime.query.offsets.box import against_rest  # noqa: PLC0415 - as above
+        from meantime.model.extent import Extent  # noqa: PLC0415 - only to compare cells
+        from meantime.query.offsets.box import against_rest  # noqa: PLC0415 - only to compare cells
 
         recorded = self.data.recorded or ((0, 0),)
         extent = self._extent or Extent(recorded[0][0], recorded[-1][1], Clock())
