@@ -122,6 +122,61 @@ def test_a_statemap_of_the_original_program_opens(root: Path) -> None:
     assert [*history.metadata.descriptions.values()] == ["worker 1"]
 
 
+def cells(path: Path | History, **options: Any) -> Any:
+    """Return the cells of a heat map, and from when to when something was recorded."""
+    found = json.loads(b"".join(meantime.heatmap(path, **options).render("json")))
+    return [
+        found[key]
+        for key in ("origin_ns", "cells", "by", "recorded", "value", "idle")
+        if key in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("examples/jobs.perf.gz", {}),
+        ("examples/jobs.perf.gz", {"value": "weight"}),
+        ("examples/postgres.statemap.gz", {}),
+        ("examples/postgres.statemap.gz", {"stacks": False}),
+        ("examples/postgres.statemap.gz", {"zone": "Europe/Berlin", "period": "100ms"}),
+        ("examples/compile.json.gz", {"rows": 20}),
+        ("tests/samples/perf/idle-and-java.txt", {}),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["svg", "html"])
+def test_a_heat_map_opens_with_the_same_cells(
+    root: Path, tmp_path: Path, name: str, options: dict[str, Any], suffix: str
+) -> None:
+    path, trace = tmp_path / f"x.{suffix}", meantime.open(root / name)
+    meantime.heatmap(trace, **options).save(path)
+
+    opened = meantime.open(path)
+
+    # samples without stacks are told apart by thread
+    folded_as = {key: options[key] for key in options.keys() & {"zone", "period", "rows", "value"}}
+    assert cells(opened, **folded_as) == cells(trace, **options)
+    assert opened.bounds == trace.bounds
+
+
+def test_what_cells_have_opens_as_states_stacks_and_spans(root: Path, tmp_path: Path) -> None:
+    states = meantime.open(root / "examples" / "postgres.statemap.gz")
+    path = tmp_path / "x.svg"
+    meantime.heatmap(states).save(path)
+    assert totals(meantime.open(path)) == totals(states)
+    assert meantime.open(path).anomalies["cells_of_time"] > 100
+
+    stacks = [(0, "t", ["a", "b<c>"], 1), (3, "t", ["a"], 1), (5, "u", ["d", "e"], 1)]
+    trace = history_from_samples(stacks)
+    meantime.heatmap(trace).save(path)
+    # a thread without a name is called by its path
+    names = re.sub(rb"Processes/1/Threads/[tu];", b"", folded(meantime.open(path)))
+    assert sorted(names.split(b"\n")) == sorted(folded(trace).split(b"\n"))
+
+    meantime.heatmap(states, y="duration").save(path)
+    assert b"disk wait;20us to 25us 251" in folded(meantime.open(path))
+
+
 def boxes(*rows: tuple[str, str, float, float, int], form: str = "") -> str:
     text = "".join(
         (
@@ -172,7 +227,10 @@ def test_what_a_picture_lacks_or_hides_is_one_sentence(root: Path, tmp_path: Pat
     states = path.read_text()
     for text, problem in (
         (compared, "this compares two profiles"),
-        (heat, "this is a picture of counts"),
+        (replaced(heat, "cells", b"\1" + b"\xff" * 8 + b"\0" + bytes(9)), "more cells than there"),
+        (replaced(heat, "cells", b"\1" + b"\xfe" * 8 + b"\0" + bytes(5)), "outside of the map"),
+        (replaced(heat, "stack-table", zlib.compress(b"\5\0")), "a caller or a function"),
+        (re.sub('"rows": ?50', '"rows":0', heat), "times that do not fit"),
         (replaced(chart, "gap", zlib.compress(bytes(10**7))), "cut, or expands too much"),
         (replaced(chart, "length", zlib.compress(b"\1")), "columns of different lengths"),
         (replaced(states, "p0", b"\x05"), "malformed"),

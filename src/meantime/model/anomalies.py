@@ -82,6 +82,10 @@ CATALOGUE: dict[str, str] = {
         "rectangles of the picture have several states: how long each lasted is known, within the"
         " digits of the picture, but not when; draw the picture with more rectangles (-c)"
     ),
+    "cells_of_time": (
+        "cells of the heat map have time in which something was: how long is known, but not when"
+        " within the cell, nor how often"
+    ),
     "unknown_line": "lines of a form that the format does not have were skipped",
     "unread_event": (
         "lines with a time whose other fields differ from those of the first lines were"

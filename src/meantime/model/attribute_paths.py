@@ -20,6 +20,7 @@ __all__ = [
     "COUNTER_PATTERN",
     "GLOBAL",
     "HOSTS",
+    "IDLE_SUFFIX",
     "INTERRUPT",
     "OBJECTS",
     "OBJECT_PATTERN",
@@ -79,6 +80,8 @@ WAKES: Final = "wakes"
 INTERRUPT: Final = "an interrupt"
 
 _IDLE_TID = "0"
+# Behind what samples are grouped by, for those of idle CPUs.
+IDLE_SUFFIX: Final = " (idle)"
 
 
 def process_path(pid: int | str) -> Path:

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from meantime.history.samples import SampleTable
     from meantime.model.stacks import StackTable
 
-__all__ = ["IDLE_SUFFIX", "are_idle", "idle_frames", "idle_stacks", "left_out", "without_idle"]
+__all__ = ["are_idle", "idle_frames", "idle_stacks", "left_out", "without_idle"]
 
-# Behind what samples are grouped by, for those of idle CPUs.
-IDLE_SUFFIX: Final = " (idle)"
 # What profilers of wall time count; one of a single thread may call it 0.
 _WALL = "wall"
 _ONLY_THREAD: Final = thread_path(0, 0)

@@ -1109,8 +1109,8 @@ FORMATS = (
         (
             Use(
                 "a picture that holds its data",
-                "`meantime statemap`, `meantime flame`, the original statemap, `flamegraph.pl`,"
-                " inferno",
+                "`meantime statemap`, `meantime heatmap`, `meantime flame`, the original statemap,"
+                " `flamegraph.pl`, inferno",
                 f"{_STATS}, `meantime view FILE`",
                 "[below](#pictures)",
             ),

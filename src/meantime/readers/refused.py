@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.model.summary_sign import BEGINS
 from meantime.readers.evidence import Sign, Strength, begins, keys, matches
+from meantime.readers.source import HEAD_BYTES
 
 if TYPE_CHECKING:
     from meantime.readers.evidence import Head
@@ -145,6 +146,20 @@ REFUSED = (
         (
             matches(rb" *(?:\?|\d+\.\d+) \( *(?:\d+\.\d+ ms)? *\): ", "", _FORM, having=b"): "),
             matches(rb"\n* Summary of events:\n", "", _FORM, having=b" Summary of events:"),
+        ),
+    ),
+    Refused(
+        "a page of `meantime view`",
+        "open it in a browser, or read the trace that it was made of",
+        (
+            matches(
+                rb'<script type="application/json" id="meantime-session">',
+                "",
+                _KEYS,
+                having=b"meantime-session",
+                anywhere=True,
+                within=HEAD_BYTES,
+            ),
         ),
     ),
     Refused(

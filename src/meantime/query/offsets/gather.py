@@ -13,6 +13,7 @@ from meantime.errors import UsageError
 from meantime.history.samples import ALL_EVENTS
 from meantime.model.attribute_paths import (
     HOSTS,
+    IDLE_SUFFIX,
     STATUS,
     host_and_path,
     process_id,
@@ -21,7 +22,7 @@ from meantime.model.attribute_paths import (
 from meantime.model.attributes import entity_name
 from meantime.model.columns import Coded, Interner, distinct, named
 from meantime.model.stacks import NO_STACK, StackTableBuilder
-from meantime.query.idle_samples import IDLE_SUFFIX, are_idle
+from meantime.query.idle_samples import are_idle
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.interval_stacks import IntervalStacks, segments_of
 from meantime.query.offsets.map import OffsetMap, Source

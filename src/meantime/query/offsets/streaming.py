@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.model.attribute_paths import is_idle_task, process_id
+from meantime.model.attribute_paths import IDLE_SUFFIX, is_idle_task, process_id
 from meantime.model.attributes import entity_name
 from meantime.model.columns import distinct
-from meantime.query.idle_samples import IDLE_SUFFIX, idle_stacks
+from meantime.query.idle_samples import idle_stacks
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
 from meantime.query.offsets.sampling_interval import interval_ns

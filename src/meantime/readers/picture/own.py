@@ -1,23 +1,23 @@
-"""Pages of meantime: statemaps, flame graphs and flame charts, of which all data are in columns."""
+"""Pages of meantime: their data are columns in blocks, and a description of these."""
 
 from __future__ import annotations
 
 import json
 import re
-import zlib
 from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meantime.errors import InputError
-from meantime.kernels.varints import decoded
 from meantime.model.attribute_paths import thread_path
 from meantime.model.attributes import format_path
 from meantime.model.clocks import Clock
 from meantime.model.columns import Interner
 from meantime.model.metadata import LaneDeclaration
 from meantime.model.trace import Arguments, Spans
+from meantime.readers.picture import heat
+from meantime.readers.picture.columns import inflated, varints
 from meantime.readers.picture.stacks import samples, whole
 from meantime.readers.picture.states import Rectangles, changes, state_table
 
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["batches"]
 
-_BLOCK = re.compile(rb'<metadata data-block="([a-z]{1,20}\d{0,9})">([^<]*)</metadata>')
-# Columns are differences, which compress well; more than this is a zip bomb.
-_MOST_EXPANDED = 300
+_BLOCK = re.compile(rb'<metadata data-block="([a-z-]{1,20}\d{0,9})">([^<]*)</metadata>')
 
 
 def batches(data: bytes, trace: Trace, *, lenient: bool) -> Iterator[Batch]:  # noqa: ARG001 - as the others
@@ -59,8 +57,10 @@ def batches(data: bytes, trace: Trace, *, lenient: bool) -> Iterator[Batch]:  # 
         parents = _numbers(blocks["parent"], "<i4").tolist()
         totals = whole(_numbers(blocks["total"], "<f8"))
         yield from samples(trace, parents, names, totals, str(head["unit"]))
+    elif "period_ns" in head:
+        yield from heat.batches(head, blocks, trace)
     else:
-        raise _refused(trace, "is a picture of counts, without the states or stacks they are of")
+        raise _refused(trace, "is a picture without the data that it was drawn of")
 
 
 def _refused(trace: Trace, what: str) -> InputError:
@@ -69,28 +69,6 @@ def _refused(trace: Trace, what: str) -> InputError:
 
 def _numbers(block: bytes, form: str) -> npt.NDArray[Any]:
     return np.frombuffer(block, form)
-
-
-def _inflated(block: bytes) -> bytes:
-    """Return a block without its compression.
-
-    Raises:
-        ValueError: If it is not compressed so, or expands too much.
-    """
-    most = 1 << 16 | len(block) * _MOST_EXPANDED
-    inflate = zlib.decompressobj()
-    try:
-        found = inflate.decompress(block, most)
-    except zlib.error as error:
-        raise ValueError(str(error)) from None
-    if not inflate.eof:
-        raise ValueError("a column that is cut, or expands too much")
-    return found
-
-
-def _varints(data: bytes) -> Int64s:
-    bytes_ = np.frombuffer(data, np.uint8)
-    return decoded(bytes_, int(np.count_nonzero(bytes_ < 128))).view(np.int64)
 
 
 def _statemap(
@@ -142,7 +120,7 @@ def _rectangles(
     panel: Mapping[str, Any], blocks: Mapping[str, bytes], number: int, trace: Trace
 ) -> npt.NDArray[np.int64]:
     """Return the rectangles of a panel: row, start and end in the window, state, tag."""
-    numbers = _varints(blocks.get(f"p{number}", b""))
+    numbers = varints(blocks.get(f"p{number}", b""))
     if (numbers < 0).any():
         raise ValueError("a time that does not fit")
     at, found = 0, Rectangles(trace)
@@ -207,15 +185,15 @@ def _tasks(  # noqa: PLR0917 - a panel and its parts
 ) -> None:
     """Replace the rows of rectangles by the entities that share them."""
     count, rows = int(panel["shared"]["count"]), len(panel["entities"])
-    numbers = _varints(_inflated(blocks[f"s{number}"]))
+    numbers = varints(inflated(blocks[f"s{number}"]))
     if len(numbers) != rows + count or (numbers < 0).any() or int(numbers[:rows].sum()) != count:
         raise ValueError("the entities of shared rows do not fit together")
     if f"i{number}" in blocks:
-        steps = _varints(_inflated(blocks[f"i{number}"]))
+        steps = varints(inflated(blocks[f"i{number}"]))
         ids = np.cumsum(np.where(steps & 1, -(steps + 1) // 2, steps // 2))
         names = [str(each) for each in ids.tolist()]
     else:
-        names = _inflated(blocks[f"n{number}"]).decode("utf-8", "replace").split("\0")
+        names = inflated(blocks[f"n{number}"]).decode("utf-8", "replace").split("\0")
     if len(names) != count:
         raise ValueError("the entities of shared rows do not fit together")
     codes = np.array([trace.paths.code((*above, name)) for name in names], np.int64)
@@ -233,7 +211,7 @@ def _tasks(  # noqa: PLR0917 - a panel and its parts
 def _chart(head: Mapping[str, Any], blocks: Mapping[str, bytes], trace: Trace) -> Iterator[Batch]:
     """Yield the spans of a flame chart; stacks of samples are spans there, too."""
     gap, length, name, parent = (
-        _varints(_inflated(blocks[each])) for each in ("gap", "length", "name", "parent")
+        varints(inflated(blocks[each])) for each in ("gap", "length", "name", "parent")
     )
     rows = np.array(head["rows"], np.int64)
     if len({len(gap), len(length), len(name), len(parent), int(rows.sum())}) != 1:
@@ -286,8 +264,8 @@ def _arguments(
     offsets, sizes = np.zeros(count, np.int64), np.zeros(count, np.int32)
     if "argument" not in blocks or "texts" not in blocks:
         return offsets, sizes
-    codes = _varints(_inflated(blocks["argument"]))
-    texts = [str(each).encode() for each in json.loads(_inflated(blocks["texts"]))]
+    codes = varints(inflated(blocks["argument"]))
+    texts = [str(each).encode() for each in json.loads(inflated(blocks["texts"]))]
     if len(codes) != count or not 0 <= codes.min() <= codes.max() <= len(texts):
         raise ValueError("arguments that are not defined")
     places = np.array([0, *map(trace.text.add, texts)], np.int64)

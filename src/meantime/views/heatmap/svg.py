@@ -199,6 +199,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
         "origin_ns": str(found.fold.edge_ns(first)),
         "utc_ns": None if found.utc_at_zero_ns is None else str(found.utc_at_zero_ns),
         "begin_ns": str(found.begin_ns),
+        "bounds": [str(edge) for edge in _bounds(found)],
         "period_ns": str(found.fold.period_ns),
         "rows": found.fold.rows,
         "y": _rows(found),
@@ -240,6 +241,12 @@ def _rows(found: OffsetMap) -> dict[str, Any] | None:
     if axis.unit == "ns":
         listed["edges"] = list(map(str, axis.edges))
     return listed
+
+
+def _bounds(found: OffsetMap) -> tuple[int, int]:
+    """Return from when to when something was recorded."""
+    recorded = found.recorded
+    return (recorded[0][0], recorded[-1][1]) if recorded else (0, 0)
 
 
 def _zone(found: OffsetMap) -> dict[str, Any] | None:
