@@ -4,14 +4,18 @@ python benchmarks/questions.py: 10 million changes of 1,000 attributes, in memor
 python benchmarks/questions.py --changes 100000000
 
 A database is opened once, and a question is asked several times; the least counts, so what is kept
-from one to the next, as sums of statistics are, is there. The questions about spans are to 15,126
-spans of 20 threads with 140,000 states.
+from one to the next, as sums of statistics are, is there. Statistics are also asked for the first
+time, and of the same history on disk, opened again. The questions about spans are to 15,126 spans
+of 20 threads with 140,000 states.
 """
 
 from __future__ import annotations
 
 import argparse
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import process_time
 from typing import TYPE_CHECKING
 
 import measure
@@ -38,13 +42,27 @@ def main() -> None:
     parser.add_argument("--attributes", type=int, default=1_000)
     arguments = parser.parse_args()
     print(measure.header("questions"))
-    states = _built(arguments.changes, arguments.attributes)
+    states = _built(HistoryBuilder(), arguments.changes, arguments.attributes)
+    _first_statistics(states, "in memory")
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "states.mth")
+        _built(HistoryBuilder(path), arguments.changes, arguments.attributes).close()
+        for which in ("on disk, first", "on disk, again"):
+            _first_statistics(meantime.open(path), which)
     opening = measure.best_cpu_s(lambda: meantime.database(states).close())
     print(f"open and close a database: {opening * 1e3:.2f} ms")
     for history, questions in ((states, _of_states), (_threads(), _of_spans)):
         with meantime.database(history) as db:
             for name, ask in questions(history, db).items():
                 print(f"{name}: {measure.best_cpu_s(ask) * 1e3:.2f} ms")
+
+
+def _first_statistics(history: History, which: str) -> None:
+    """Print what statistics take that were not computed by this process before."""
+    for by in ("state", "entity"):
+        begin_s = process_time()
+        meantime.stats(history, by)
+        print(f"statistics by {by}, {which}: {(process_time() - begin_s) * 1e3:.2f} ms")
 
 
 def _threads() -> History:
@@ -68,8 +86,7 @@ def _threads() -> History:
     return builder.close(10**9)
 
 
-def _built(changes: int, attributes: int) -> History:
-    builder = HistoryBuilder()
+def _built(builder: HistoryBuilder, changes: int, attributes: int) -> History:
     builder.attributes.add_many(map(str, range(attributes)))
     for time_ns, quark, code in batches(changes, attributes, len(NAMES), zipf=False):
         builder.modify_many(time_ns, quark, Coded(code, NAMES))

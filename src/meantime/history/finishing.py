@@ -32,10 +32,13 @@ def finish(
     if directory is None:
         segments.pyramids = Pyramids(segments, segments.segments, finished.kinds)
         return finished
+    from meantime.history.directory.answers import Answers  # noqa: PLC0415 - as below
     from meantime.history.directory.open import open_history  # noqa: PLC0415 - as below
     from meantime.history.segment import Limits  # noqa: PLC0415 - not for a history in memory
 
     directory.close(finished, described)
     limits = Limits(finished.kinds, len(finished.strings), len(finished.tags))
     segments.pyramids = Pyramids(segments, directory.segments, limits.kinds, limits)
-    return replace(finished, kept=(open_history, directory.path))
+    range_ns = segments.start_ns, segments.end_ns
+    answers = Answers(directory.path, directory.segments, range_ns)
+    return replace(finished, kept=(open_history, directory.path), answers=answers)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.history.damage import DamageLog
+    from meantime.history.directory.answers import Answers
     from meantime.history.source import Source, StateSource
     from meantime.history.tables import Tables
     from meantime.model.attributes import Attributes
@@ -182,6 +183,7 @@ class Snapshot(Present):
             finished unless it is opened without its damage.
         derive: Returns the snapshot with the attributes derived from spans; None if they follow
             from its own tables.
+        answers: What earlier questions to a finished history left beside it; None in memory.
     """
 
     segments: Source
@@ -191,6 +193,7 @@ class Snapshot(Present):
     kept: tuple[Callable[[Path], Any], Path] | None = None
     damage: DamageLog | None = None
     derive: Callable[[], Snapshot] | None = None
+    answers: Answers | None = None
 
     def known_metadata(self) -> TraceMetadata:
         """Return the metadata, with what was found damaged so far."""

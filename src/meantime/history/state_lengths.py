@@ -13,12 +13,13 @@ from meantime.structs import struct
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from meantime.history.directory.answers import Answers
     from meantime.history.history import History
     from meantime.history.snapshot import Snapshot
     from meantime.kernels.state_lengths import StateLengths
     from meantime.model.columns import Int32s, Int64s
 
-__all__ = ["StatePart", "StringStates", "string_states"]
+__all__ = ["StatePart", "StringStates", "kept_answers", "string_states"]
 
 # Attributes with so many changes are read at once. How many are in a range does not matter: so the
 # sums of the same attributes, which segments keep, are those of any range.
@@ -74,6 +75,12 @@ class StringStates:
         *_, changes = self.snapshot.segments.bounds(question)
         for first, last in cut_groups(changes, _PART_ROWS):
             yield StatePart(self.snapshot, self.quarks[first:last], self.range_ns)
+
+
+def kept_answers(history: History) -> Answers | None:
+    """Return what is kept beside a history; None in memory, and where damage was found."""
+    now = history._asked()  # noqa: SLF001 - what reads them is a query, not a user
+    return now.answers if now.damage is None or not now.damage.found else None
 
 
 def string_states(

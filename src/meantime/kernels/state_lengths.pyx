@@ -25,8 +25,10 @@ from meantime.kernels.search cimport (
 cdef extern from *:
     """
     static inline int highest_bit(unsigned long long word) { return 63 - __builtin_clzll(word); }
+    #define rarely(condition) __builtin_expect(!!(condition), 0)
     """
     int highest_bit(unsigned long long) noexcept nogil
+    bint rarely(bint) noexcept nogil
 
 cdef enum:
     # So many durations are read at once, which stay in the processor's first cache.
@@ -46,14 +48,28 @@ cdef enum:
 
 BUCKET_BITS = BITS
 BUCKET_COUNT = BUCKETS
+ROW_COLUMNS = COLUMNS
 cdef uint64_t MOST = 0x7FFFFFFFFFFFFFFF
 
 
 cdef struct Own:
-    # The durations of a state of one attribute.
+    # The durations of a state: a row of `figures`. The sum has 128 bits.
     uint64_t total
+    uint64_t total_high
     uint64_t least
     uint64_t most
+
+
+cdef struct Counts:
+    # Where durations are counted: by code + 1 the row, NONE of no state, UNKNOWN if the caller has
+    # to be asked; by row the figures, the buckets, and how often each row followed it.
+    const int32_t* table
+    Own* own
+    int64_t* cells
+    Py_ssize_t size
+    int bits
+    int64_t* pairs
+    Py_ssize_t stride
 
 
 cdef struct Target:
@@ -77,6 +93,9 @@ cdef struct Walk:
     int64_t start
     Cursor cursor
     bint done
+    # The row of the state before, NONE if there was none; and how long all states lasted.
+    int32_t before
+    uint64_t lived
     # By segment, whether what is between the changes of an attribute in it was added; NULL if in
     # none. The walk stops where it enters one.
     const uint8_t* added
@@ -90,10 +109,8 @@ cdef struct Walk:
 
 cdef inline Py_ssize_t bucket_of(uint64_t lasted, int bits) noexcept nogil:
     """The bucket of a duration: each power of two has 2^bits, the first ones of a duration each."""
-    cdef int high
-    if not lasted >> bits:
-        return <Py_ssize_t>lasted
-    high = highest_bit(lasted) - bits
+    # of those below 2^bits, the bit above counts as the highest: so there is no branch
+    cdef int high = highest_bit(lasted | (<uint64_t>1 << bits)) - bits
     # the highest bit of the shifted duration counts as one more power
     return (<Py_ssize_t>high << bits) + <Py_ssize_t>(lasted >> high)
 
@@ -152,6 +169,10 @@ cdef class StateLengths:
     cdef const int64_t[:, ::1] _quantiles
     cdef int32_t* _slot_of
     cdef Py_ssize_t _slot_room
+    # by code + 1 the slot, and those that are set
+    cdef int32_t[::1] _slots
+    cdef int32_t[SLOTS] _field_of
+    cdef int64_t[SLOTS * SLOTS] _slot_pairs
     cdef int32_t[SLOTS] _state_of
     cdef Own[SLOTS] _own
     cdef Target[SLOTS * QUANTILES] _target
@@ -191,6 +212,8 @@ cdef class StateLengths:
         self._sketched = sketched
         self._narrows = self._collects = False
         self._table = np.zeros(1, np.int32)
+        self._slots = self._table
+        memset(self._slot_pairs, 0, sizeof(self._slot_pairs))
         if self._apart:
             self._cells = <int64_t*>calloc(SLOTS * BUCKETS, sizeof(int64_t))
             if self._cells == NULL:
@@ -262,6 +285,8 @@ cdef class StateLengths:
         table = np.full(count + 1, UNKNOWN, np.int32)
         table[0] = NONE
         self._table = table
+        if self._apart:
+            self._slots = table.copy()
 
     def narrow(
         self, const int32_t[::1] first, int64_t[:, ::1] targets: Int64s, int64_t[::1] out, *,
@@ -309,9 +334,9 @@ cdef class StateLengths:
     def take_between(self, Segments segments, Py_ssize_t index, const int32_t[::1] quarks):
         """Add the states that attributes with strings have between their changes in a segment."""
         cdef const Segment* s = &segments._segments[index]
-        cdef Py_ssize_t i, run, n, last, near = 0
-        cdef int32_t before
+        cdef Py_ssize_t i, run, last, near = 0
         cdef Walk walk
+        cdef Counts counts
         with nogil:
             walk.to_ns = INT64_MAX
             for i in range(quarks.shape[0]):
@@ -324,20 +349,16 @@ cdef class StateLengths:
                 if walk.cursor.row == last:
                     continue
                 go_behind(s, &walk, walk.cursor.row)
-                before = NONE
-                while walk.cursor.row < last:
-                    n = read_rows(
-                        s, last, &walk, &self._table[0], self._field, self._state, self._lasted, 0,
-                        CHUNK,
-                    )
-                    self._learn(0, n)
-                    before = self._pair(n, before)
-                    self._count(n)
+                walk.before = NONE
+                while True:
+                    self._meet(walk.field)
+                    # the arrays may be others now
+                    self._point(&counts)
+                    if walk.cursor.row == last:
+                        break
+                    count_rows(s, last, &walk, &counts)
                 # what the last row begins is counted elsewhere, but not that it followed
-                self._field[0] = walk.field
-                self._state[0] = self._table[walk.field]
-                self._learn(0, 1)
-                self._pair(1, before)
+                count_pair(&counts, walk.before, counts.table[walk.field])
 
     def add_sums(
         self, const int32_t[::1] codes, const uint64_t[:, ::1] figures, const int32_t[::1] state,
@@ -402,46 +423,126 @@ cdef class StateLengths:
 
     cdef int _take(self, Segments segments, Walk* walk, int32_t label) except -1 nogil:
         """Add the durations of an attribute."""
-        cdef Py_ssize_t n, i, first = walk.row
-        cdef int32_t before = NONE, slots = 0
-        cdef int64_t lived = 0
-        cdef bint some = False, has_lived = self._lived.shape[0] > 0
+        cdef Py_ssize_t first = walk.row
         begin(segments, walk, first)
-        while True:
-            n = self._fill(segments, walk, 0)
-            if self._narrows:
-                self._narrow_chunk(n)
-            else:
-                if has_lived:
-                    lived += self._lived_in(n)
-                before = self._pair(n, before)
-                if not self._apart:
-                    self._count(n)
-                elif not some and walk.done:
-                    self._apart_few(n, label)
-                elif slots <= SLOTS:
-                    slots = self._apart_many(n, slots)
-            if walk.enters:
-                before = self._cross(segments, walk, before)
-            if walk.done:
-                break
-            some = True
         if self._narrows:
+            while not walk.done:
+                self._narrow_chunk(self._fill(segments, walk, 0))
             return 0
-        if has_lived:
-            self._lived[label] += lived
-        if self._apart and some:
-            if slots > SLOTS:
-                begin(segments, walk, first)
-                n = 0
-                while not walk.done:
-                    if n + CHUNK > self._room:
-                        self._reserve(2 * self._room)
-                    n = self._fill(segments, walk, n)
-                self._apart_few(n, label)
-            else:
-                self._flush(segments, walk, first, label, slots)
+        if self._apart:
+            self._take_apart(segments, walk, first, label)
+        elif segments is None or not self._pairs.shape[0]:
+            self._take_chunks(segments, walk)
+        else:
+            self._take_rows(segments, walk)
+        if self._lived.shape[0]:
+            self._lived[label] += <int64_t>walk.lived
         return 0
+
+    cdef int _take_chunks(self, Segments segments, Walk* walk) except -1 nogil:
+        """Add the durations of an attribute that are left, some at a time."""
+        cdef Py_ssize_t n
+        while not walk.done:
+            n = self._fill(segments, walk, 0)
+            walk.lived += self._lived_in(n)
+            walk.before = self._pair(n, walk.before)
+            self._count(n)
+            if walk.enters:
+                walk.before = self._cross(segments, walk, walk.before)
+        return 0
+
+    cdef int _take_rows(self, Segments segments, Walk* walk) except -1 nogil:
+        """Add the durations of an attribute, which are read and counted at once."""
+        cdef Counts counts
+        while not walk.done:
+            self._meet(walk.field)
+            # states may have been added: there is a limit to those with a table of pairs
+            if not self._pairs.shape[0]:
+                return self._take_chunks(segments, walk)
+            self._point(&counts)
+            count(segments, walk, &counts)
+            if walk.enters:
+                walk.before = self._cross(segments, walk, walk.before)
+        return 0
+
+    cdef int _take_apart(
+        self, Segments segments, Walk* walk, Py_ssize_t first, int32_t label
+    ) except -1 nogil:
+        """Add the durations of an attribute by itself."""
+        cdef Py_ssize_t n
+        cdef int32_t slots = 0
+        cdef Counts counts
+        n = self._fill(segments, walk, 0)
+        if walk.done:
+            walk.lived = self._lived_in(n)
+            self._pair(n, NONE)
+            return self._apart_few(n, label)
+        self._slot_counts(&counts)
+        begin(segments, walk, first)
+        while not walk.done and slots <= SLOTS:
+            if segments is None:
+                slots = self._apart_many(self._fill(segments, walk, 0), slots, walk, &counts)
+                continue
+            slots = self._slot_of_field(walk.field, slots)
+            if slots <= SLOTS:
+                count(segments, walk, &counts)
+        if slots <= SLOTS:
+            return self._flush(segments, walk, first, label, slots)
+        # too many states: all durations at once
+        begin(segments, walk, first)
+        n = 0
+        while not walk.done:
+            if n + CHUNK > self._room:
+                self._reserve(2 * self._room)
+            n = self._fill(segments, walk, n)
+        walk.lived = self._lived_in(n)
+        self._pair(n, NONE)
+        return self._apart_few(n, label)
+
+    cdef void _point(self, Counts* counts) noexcept nogil:
+        """Count by state."""
+        counts.table = &self._table[0]
+        counts.own = <Own*>&self._figures[0, 0] if self._figures.shape[0] else NULL
+        counts.cells = &self._buckets[0, 0] if self._figures.shape[0] else NULL
+        counts.size = self._buckets.shape[1]
+        counts.bits = self._bits
+        counts.pairs = &self._pairs[0, 0] if self._pairs.shape[0] else NULL
+        counts.stride = self._pairs.shape[0]
+
+    cdef void _slot_counts(self, Counts* counts) noexcept nogil:
+        """Count by slot."""
+        counts.table = &self._slots[0]
+        counts.own = self._own
+        counts.cells = self._cells
+        counts.size = BUCKETS
+        counts.bits = BITS
+        counts.pairs = self._slot_pairs
+        counts.stride = SLOTS
+
+    cdef int _meet(self, int32_t field) except -1 nogil:
+        """Let the caller number the state of a code if it was not met before."""
+        if self._table[field] == UNKNOWN:
+            self._field[0] = field
+            self._state[0] = UNKNOWN
+            self._learn(0, 1)
+        return 0
+
+    cdef int32_t _slot_of_field(self, int32_t field, int32_t slots) except -1 nogil:
+        """Give a code a slot if it has none; return how many there are, too many if there are more.
+        """
+        if self._slots[field] != UNKNOWN:
+            return slots
+        if slots == SLOTS:
+            self._clear(slots)
+            return SLOTS + 1
+        self._meet(field)
+        self._slots[field] = slots
+        self._field_of[slots] = field
+        self._state_of[slots] = self._table[field]
+        self._slot_of[self._table[field]] = slots
+        self._own[slots].total = self._own[slots].total_high = self._own[slots].most = 0
+        self._own[slots].least = MOST
+        return slots + 1
 
     cdef Py_ssize_t _fill(self, Segments segments, Walk* walk, Py_ssize_t n) except -1 nogil:
         """Read the next durations of an attribute behind the first n; return how many there are."""
@@ -557,33 +658,14 @@ cdef class StateLengths:
 
     cdef void _count(self, Py_ssize_t n) noexcept nogil:
         """Add durations to the figures and the buckets of their states."""
-        cdef Py_ssize_t i, size = self._buckets.shape[1]
-        cdef int32_t state
-        cdef uint64_t lasted
-        cdef const int32_t* states = self._state
-        cdef const int64_t* lengths = self._lasted
-        cdef uint64_t* figures
-        cdef uint64_t* all_figures
-        cdef int64_t* buckets
-        cdef int bits = self._bits
+        cdef Py_ssize_t i
+        cdef Counts counts
         if not self._figures.shape[0]:
             return
-        all_figures = &self._figures[0, 0]
-        buckets = &self._buckets[0, 0]
+        self._point(&counts)
         for i in range(n):
-            state = states[i]
-            if state < 0:
-                continue
-            lasted = <uint64_t>lengths[i]
-            figures = all_figures + 4 * state
-            figures[0] += lasted
-            if figures[0] < lasted:
-                figures[1] += 1
-            if lasted < figures[2]:
-                figures[2] = lasted
-            if lasted > figures[3]:
-                figures[3] = lasted
-            buckets[state * size + bucket_of(lasted, bits)] += 1
+            if self._state[i] >= 0:
+                count_one(&counts, self._state[i], <uint64_t>self._lasted[i])
 
     cdef void _narrow_chunk(self, Py_ssize_t n) noexcept nogil:
         cdef Py_ssize_t i, room = self._out.shape[0]
@@ -733,39 +815,22 @@ cdef class StateLengths:
                 cells[bucket] = 0
         return self._kept_count - begin
 
-    cdef int32_t _apart_many(self, Py_ssize_t n, int32_t slots) noexcept nogil:
+    cdef int32_t _apart_many(
+        self, Py_ssize_t n, int32_t slots, Walk* walk, Counts* counts
+    ) except -1 nogil:
         """Count durations by slot; return how many slots are in use, too many if there are more."""
         cdef Py_ssize_t i
-        cdef int32_t state, slot
-        cdef uint64_t lasted
-        cdef const int32_t* states = self._state
-        cdef const int64_t* lengths = self._lasted
-        cdef int32_t* slot_of = self._slot_of
-        cdef int64_t* cells = self._cells
-        cdef Own* own
+        cdef int32_t slot
         for i in range(n):
-            state = states[i]
-            if state < 0:
-                continue
-            slot = slot_of[state]
-            if slot < 0:
-                if slots == SLOTS:
-                    self._clear(slots)
-                    return SLOTS + 1
-                slot_of[state] = slot = slots
-                self._state_of[slot] = state
-                self._own[slot].total = 0
-                self._own[slot].least = MOST
-                self._own[slot].most = 0
-                slots += 1
-            lasted = <uint64_t>lengths[i]
-            own = &self._own[slot]
-            own.total += lasted
-            if lasted < own.least:
-                own.least = lasted
-            if lasted > own.most:
-                own.most = lasted
-            cells[slot * BUCKETS + bucket_of(lasted, BITS)] += 1
+            slots = self._slot_of_field(self._field[i], slots)
+            if slots > SLOTS:
+                return slots
+            slot = self._slots[self._field[i]]
+            if slot >= 0:
+                count_one(counts, slot, <uint64_t>self._lasted[i])
+                walk.lived += <uint64_t>self._lasted[i]
+            count_pair(counts, walk.before, slot)
+            walk.before = slot
         return slots
 
     cdef void _clear(self, int32_t slots) noexcept nogil:
@@ -773,10 +838,27 @@ cdef class StateLengths:
         cdef int32_t slot
         cdef Py_ssize_t low, high
         for slot in range(slots):
+            self._slots[self._field_of[slot]] = UNKNOWN
             self._slot_of[self._state_of[slot]] = -1
+            memset(self._slot_pairs + slot * SLOTS, 0, slots * sizeof(int64_t))
+            if self._own[slot].least > self._own[slot].most:
+                continue
             low = bucket_of(self._own[slot].least, BITS)
             high = bucket_of(self._own[slot].most, BITS)
             memset(self._cells + slot * BUCKETS + low, 0, (high - low + 1) * sizeof(int64_t))
+
+    cdef int _add_slot_pairs(self, int32_t slots) except -1 nogil:
+        """Add which state of an attribute followed which."""
+        cdef int32_t slot, after
+        cdef int64_t times
+        for slot in range(slots):
+            for after in range(slots):
+                times = self._slot_pairs[slot * SLOTS + after]
+                if times and self._pairs.shape[0]:
+                    self._pairs[self._state_of[slot], self._state_of[after]] += times
+                elif times:
+                    self._move(self._state_of[slot], self._state_of[after], times)
+        return 0
 
     cdef int _flush(
         self, Segments segments, Walk* walk, Py_ssize_t first, int32_t label, int32_t slots
@@ -789,6 +871,7 @@ cdef class StateLengths:
         cdef int64_t* to
         cdef int64_t* cells
         cdef Target* target
+        self._add_slot_pairs(slots)
         for slot in range(slots):
             cells = self._cells + slot * BUCKETS
             state = self._state_of[slot]
@@ -933,7 +1016,9 @@ cdef inline void go_behind(const Segment* s, Walk* walk, Py_ssize_t row) noexcep
 cdef void begin(Segments segments, Walk* walk, Py_ssize_t first) noexcept nogil:
     """Go to the first duration of an attribute."""
     cdef State state
-    walk.done = False
+    walk.done = walk.enters = False
+    walk.before = NONE
+    walk.lived = 0
     if segments is None:
         walk.row = first
         return
@@ -984,6 +1069,106 @@ cdef Py_ssize_t fill(
             s, s.offsets[walk.cursor.run + 1], walk, table, field, state, lasted, n, room
         )
     return n
+
+
+cdef inline void count_one(const Counts* counts, int32_t row, uint64_t lasted) noexcept nogil:
+    """Count a duration."""
+    cdef Own* own = counts.own + row
+    own.total += lasted
+    own.total_high += own.total < lasted
+    if rarely(lasted < own.least):
+        own.least = lasted
+    if rarely(lasted > own.most):
+        own.most = lasted
+    counts.cells[row * counts.size + bucket_of(lasted, counts.bits)] += 1
+
+
+cdef inline void count_pair(const Counts* counts, int32_t before, int32_t row) noexcept nogil:
+    """Count that a state followed another."""
+    if before >= 0 and row >= 0:
+        counts.pairs[before * counts.stride + row] += 1
+
+
+cdef void count(Segments segments, Walk* walk, const Counts* counts) noexcept nogil:
+    """Count the durations of an attribute up to a state that is not known, and the end of all.
+
+    The one that has begun is known.
+    """
+    cdef int64_t time
+    cdef const Segment* s
+    cdef int32_t row
+    cdef uint64_t lasted
+    walk.enters = False
+    while counts.table[walk.field] != UNKNOWN:
+        if not segments.next_change(walk.quark, &walk.cursor, &time) or time >= walk.to_ns:
+            row = counts.table[walk.field]
+            if walk.start < walk.to_ns:
+                count_pair(counts, walk.before, row)
+                if row >= 0:
+                    lasted = min(<uint64_t>walk.to_ns - <uint64_t>walk.start, MOST)
+                    count_one(counts, row, lasted)
+                    walk.lived += lasted
+            walk.done = True
+            return
+        if walk.added != NULL and walk.added[walk.cursor.segment]:
+            walk.enters = True
+            return
+        s = &segments._segments[walk.cursor.segment]
+        count_rows(s, s.offsets[walk.cursor.run + 1], walk, counts)
+
+
+cdef void count_rows(
+    const Segment* s, Py_ssize_t last, Walk* walk, const Counts* counts
+) noexcept nogil:
+    """Count what the rows up to the last one end, and the state that has begun before them.
+
+    Stops at the row that ends a state that is not known.
+    """
+    if s.payload == NULL:
+        count_rows_of(s, last, walk, counts, False)
+    else:
+        count_rows_of(s, last, walk, counts, True)
+
+
+cdef inline void count_rows_of(
+    const Segment* s, Py_ssize_t last, Walk* walk, const Counts* counts, bint is_wide
+) noexcept nogil:
+    # in local variables: what is written could be these for all that the compiler knows
+    cdef Counts to = counts[0]
+    cdef int64_t time, base = s.base_ns, start = walk.start, to_ns = walk.to_ns
+    cdef const uint8_t* rows = s.rows
+    cdef const uint64_t* payload = s.payload
+    cdef int width = s.width, payload_bits = s.payload_bits
+    cdef uint64_t packed, lived = 0, row_mask = s.row_mask
+    cdef uint64_t field_mask = s.code_mask if is_wide else s.code_mask & s.payload_mask
+    cdef int32_t code = walk.field, state = to.table[code], before = walk.before
+    cdef Py_ssize_t row = walk.cursor.row
+    while row < last:
+        packed = load_row(rows, row, width, row_mask)
+        time = <int64_t>(<uint64_t>base + (packed >> payload_bits))
+        if rarely(time >= to_ns):
+            break
+        # one that is replaced at once has no length
+        if start < time:
+            if state >= 0:
+                count_one(&to, state, <uint64_t>(time - start))
+                lived += <uint64_t>(time - start)
+                if before >= 0:
+                    to.pairs[before * to.stride + state] += 1
+            elif rarely(state == UNKNOWN):
+                break
+            before = state
+            start = time
+        if is_wide:
+            packed = payload[row]
+        code = <int32_t>(packed & field_mask)
+        state = to.table[code]
+        row += 1
+    walk.cursor.row = row
+    walk.start = start
+    walk.field = code
+    walk.before = before
+    walk.lived += lived
 
 
 cdef inline Py_ssize_t read_rows(

@@ -8,21 +8,22 @@ few. Without that it is the middle of its bucket.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from meantime.history.results import Intervals
-from meantime.kernels.state_lengths import StateLengths
-from meantime.model.columns import named, ranked
+from meantime.kernels.state_lengths import ROW_COLUMNS, StateLengths
+from meantime.model.columns import distinct, named, ranked
 from meantime.model.durations import PERCENTS, QUANTILE_PAIRS, nearest_rank, values_at
 from meantime.query.duration_sums import BITS, bucket_count, bucket_edges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -119,6 +120,8 @@ class StateDurations:
     _buckets: Int64s = field(init=False)
     _pairs: Int64s = field(init=False)
     _other_pairs: Counter[tuple[int, int]] = field(init=False, default_factory=Counter)
+    _restored_apart: Apart | None = field(init=False, default=None)
+    _restored_exact: bool = field(init=False, default=True)
     _kept: list[_Batch] | None = field(init=False, default_factory=list)
     _kept_rows: int = field(init=False, default=0)
 
@@ -135,7 +138,7 @@ class StateDurations:
     @property
     def is_exact(self) -> bool:
         """Whether all quantiles of attributes by themselves are."""
-        return self._lengths.is_exact
+        return self._lengths.is_exact and self._restored_exact
 
     @property
     def has_sketch(self) -> bool:
@@ -231,11 +234,78 @@ class StateDurations:
 
     def of_attributes(self) -> Apart:
         """Return the durations of each attribute by itself, attribute by attribute."""
+        if self._restored_apart is not None:
+            return self._restored_apart
         rows, buckets = self._lengths.rows()
         names = self.names
         quantiles = rows[:, -len(PERCENTS) :]
         states = [names[each] for each in rows[:, 1].tolist()]
         return Apart(rows[:, 0], states, rows[:, 2:6], quantiles, rows[:, 7], *buckets.T)
+
+    def stored(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all figures but `lived_ns` as arrays, which `restore` takes."""
+        states = len(self._names)
+        state, bucket = np.nonzero(self._buckets[:states])
+        pairs = self.pairs()
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "names": np.frombuffer(json.dumps(self.names).encode(), np.uint8),
+            "figures": self._figures[:states].ravel(),
+            "bits": np.array([self._bits], np.int64),
+            "state": state.astype(np.int32),
+            "bucket": bucket.astype(np.int32),
+            "count": self._buckets[state, bucket],
+            "pairs": np.array([*pairs], np.int32).ravel(),
+            "times": np.array([*pairs.values()], np.int64),
+        }
+        if self.is_apart:
+            rows, _ = self._lengths.rows()
+            arrays["rows"] = rows.ravel()
+        return arrays
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take what another one `stored`, instead of intervals.
+
+        Raises:
+            ValueError: If the arrays do not fit each other.
+        """
+        names = json.loads(arrays["names"].tobytes())
+        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+            raise ValueError("the names are not texts")
+        self._names = {name: index for index, name in enumerate(names)}
+        states = len(names)
+        (bits,) = arrays["bits"].tolist()
+        state, bucket, count = arrays["state"], arrays["bucket"], arrays["count"]
+        pairs = arrays["pairs"].reshape(-1, 2)
+        if not (
+            len(self._names) == states
+            and 0 <= bits <= BITS
+            and len(state) == len(bucket) == len(count)
+            and len(pairs) == len(arrays["times"])
+            and _within(state, states)
+            and _within(pairs, states)
+            and _within(bucket, bucket_count(bits))
+            # each state was counted
+            and len(distinct(state)) == states
+            and int(count.min(initial=1)) > 0
+        ):
+            raise ValueError("an index is outside of what it is of")
+        self._bits = bits
+        self._figures = arrays["figures"].reshape(states, 4)
+        self._buckets = np.zeros((states, bucket_count(bits)), np.int64)
+        self._buckets[state, bucket] = count
+        self._pairs = np.zeros((0, 0), np.int64)
+        moves = zip(map(tuple, pairs.tolist()), arrays["times"].tolist(), strict=True)
+        self._other_pairs = Counter(dict(moves))
+        if self.is_apart:
+            rows = arrays["rows"].reshape(-1, ROW_COLUMNS + len(PERCENTS))
+            if not _within(rows[:, 1], states) or int(rows[:, 2].min(initial=1)) < 1:
+                raise ValueError("a row is of no state")
+            of = [names[each] for each in rows[:, 1].tolist()]
+            none = np.empty(0, np.int64)
+            self._restored_apart = Apart(
+                rows[:, 0], of, rows[:, 2:6], rows[:, -len(PERCENTS) :], none, none, none
+            )
+            self._restored_exact = bool(rows[:, 6].all())
 
     def totals(self) -> list[tuple[int, int, int, int]]:
         """Return the count, the sum, the least and the greatest duration of each state."""
@@ -360,6 +430,11 @@ def _folded(buckets: Int64s, bits: int, fewer: int) -> Int64s:
     first = np.searchsorted(bucket_edges(bits)[0], bucket_edges(fewer)[0])
     folded: Int64s = np.add.reduceat(buckets, first, axis=1)
     return folded
+
+
+def _within(index: npt.NDArray[Any], end: int) -> bool:
+    """Return whether these are indices of so many things."""
+    return int(index.min(initial=0)) >= 0 and int(index.max(initial=-1)) < end
 
 
 def _parts(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from meantime.model.columns import Int32s, Int64s
     from meantime.model.tabular import Column
     from meantime.query.duration_sums import Keep
+    from meantime.query.kept_statistics import KeptStatistics
     from meantime.query.state_durations import Apart, StateDurations
 
     # the kind, the state and the entity, which is None for all of them
@@ -553,6 +554,31 @@ def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
     exact: bool,
 ) -> StateStatistics:
     """Return the statistics of a kind of entity, of which `part` says which part of all it is."""
+    earlier = None
+    if keep is None and not exact and range_ns == history.bounds:
+        from meantime.query.kept_statistics import KeptStatistics  # noqa: PLC0415 - for few
+
+        short = kind.short_lived
+        earlier = KeptStatistics.of(history, by, kind.quarks, range_ns, short_lived=short)
+        known = None if earlier is None else earlier.found()
+        if known is not None:
+            return _of_counted(history, kind, by, range_ns, *known)
+    return _of_intervals(*(history, kind, by, range_ns, keep, progress, part, earlier), exact=exact)
+
+
+def _of_intervals(  # noqa: PLR0917 - as above
+    history: History,
+    kind: _Kind,
+    by: Literal["state", "entity"],
+    range_ns: tuple[int, int],
+    keep: Keep | None,
+    progress: Callable[[float], None] | None,
+    part: tuple[float, float],
+    earlier: KeptStatistics | None,
+    *,
+    exact: bool,
+) -> StateStatistics:
+    """Return the same from the intervals, and keep it for the next question."""
     from meantime.history.state_lengths import string_states  # noqa: PLC0415 - totals need it not
     from meantime.query.state_durations import StateDurations  # noqa: PLC0415 - as above
 
@@ -580,15 +606,16 @@ def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
         existed = counted.lived_ns[entities].view(np.uint64)
     else:
         existed = lifetimes(history, entities).within(*range_ns).lasted_ns
+    if estimated and (by == "entity" or counted.has_sketch):
+        if earlier is not None:
+            earlier.keep(counted, existed)
+        if keep is None:
+            return _of_counted(history, kind, by, range_ns, counted, existed)
     apart = counted.of_attributes() if by == "entity" else None
     if apart is not None:
         rows = _of_entities(history, apart, name, entities, existed)
-        estimated = estimated and not counted.is_exact
     else:
-        estimated = estimated and counted.has_sketch
-        quantiles = None
-        if keep is None:
-            quantiles = counted.estimates() if estimated else counted.quantiles(batches)
+        quantiles = None if keep is not None else counted.quantiles(batches)
         rows = _of_states(counted, name, quantiles, existed)
     durations = None
     if is_sketched and (apart is not None or counted.has_sketch):
@@ -598,19 +625,51 @@ def _of_kind(  # noqa: PLR0917 - the arguments of `state_statistics`
             # too many states for narrow buckets of each
             _count(history, intervals, None, kept, range_ns)
         durations = kept.durations()
+    existed_ns = {} if kept is None else kept.existed_ns(entities, existed)
+    return _statistics(name, by, range_ns, counted, rows, existed_ns, durations)
+
+
+def _statistics(  # noqa: PLR0917 - what statistics consist of
+    kind: str,
+    by: Literal["state", "entity"],
+    range_ns: tuple[int, int],
+    counted: StateDurations,
+    rows: list[StatisticsRow],
+    existed_ns: dict[tuple[str, str | None], int],
+    durations: DurationSums[_Group] | None,
+    *,
+    has_estimates: bool = False,
+) -> StateStatistics:
+    histograms = zip(counted.names, counted.histograms(), strict=True)
     return StateStatistics(
         by,
         range_ns,
         rows,
-        _transitions(counted, name),
-        {
-            (name, key): histogram
-            for key, histogram in zip(counted.names, counted.histograms(), strict=True)
-        },
-        {} if kept is None else kept.existed_ns(entities, existed),
+        _transitions(counted, kind),
+        {(kind, key): histogram for key, histogram in histograms},
+        existed_ns,
         durations,
-        keep is None and estimated,
+        has_estimates,
     )
+
+
+def _of_counted(  # noqa: PLR0917 - what statistics are of
+    history: History,
+    kind: _Kind,
+    by: Literal["state", "entity"],
+    range_ns: tuple[int, int],
+    counted: StateDurations,
+    existed: _Times,
+) -> StateStatistics:
+    """Return statistics whose quantiles are the middles of buckets."""
+    if by == "entity":
+        apart = counted.of_attributes()
+        rows = _of_entities(history, apart, kind.name, kind.quarks, existed)
+        is_estimated = not counted.is_exact
+    else:
+        rows = _of_states(counted, kind.name, counted.estimates(), existed)
+        is_estimated = True
+    return _statistics(kind.name, by, range_ns, counted, rows, {}, None, has_estimates=is_estimated)
 
 
 def _count(

@@ -7,6 +7,7 @@
 - `container`: alignment, headers, checksums and bounds of the files of columns: `segments` with
   `segment_index`, `pyramids`, `overviews`, `tables` and `stored_tables`, and `event_files` of what
   is unfinished.
+- `answers`: what earlier questions to a finished history left, the only files that reading writes.
 - `packed`, `tail_log`: columns in a line of JSON; the changes that wait for a segment.
 
 Reading a directory does not construct a builder. `read_directory` returns a `LoadedHistory`: open

@@ -10,6 +10,7 @@ from meantime.files import folder_of_mode, mode_of
 from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.contents import Contents
+from meantime.history.directory.answers import check_answers
 from meantime.history.directory.event_files import StoredBlock
 from meantime.history.directory.loaded import SALVAGE
 from meantime.history.directory.overviews import check_overview
@@ -52,6 +53,7 @@ def check(path: Path) -> tuple[int, int]:
         range_ns = loaded.closed["start_ns"], loaded.closed["end_ns"]
         record = loaded.closed.get("overview")
         check_overview(path, record, range_ns, loaded.limits, loaded.segments)
+        check_answers(path)
     for file, offset in loaded.damaged:
         raise InputError(
             str(file),

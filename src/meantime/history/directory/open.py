@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from meantime.errors import InputError
 from meantime.history.damage import DamageLog
 from meantime.history.directory import is_history
+from meantime.history.directory.answers import Answers
 from meantime.history.directory.event_files import StoredBlock
 from meantime.history.directory.read import fingerprint, read_directory
 from meantime.history.directory.segments import MissingSegment
@@ -129,6 +130,10 @@ class _Source:
             if isinstance(segment, MissingSegment):
                 segments.lose(index, segment, segment.error)
         tables: Tables = _stored_tables(loaded, damage)
+        answers = None
+        if not (self._salvage or self._lenient):
+            # of all of it, whatever is damaged
+            answers = Answers(self._path, loaded.segments, range_ns)
         return Snapshot(
             segments,
             catalogue.attributes,
@@ -141,6 +146,7 @@ class _Source:
             catalogue.final_metadata(loaded.replaced),
             kept=self._kept,
             damage=damage,
+            answers=answers,
         )
 
 

@@ -3,6 +3,7 @@
     manifest        one checksummed line of JSON per segment, and one when it is closed
     segments/       one file per segment, never changed
     overview        the sums of states in wide bins, written when it is closed
+    answers/        what statistics of all of it follow from, written by the first (`answers`)
     tables          points, flows, spans and samples, written when it is closed
     events/         the same of an unfinished history: blocks, and logs of what waits for one
     late.log        changes that came too late for the segment they belong to
