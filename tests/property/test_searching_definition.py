@@ -66,7 +66,8 @@ def matches(interval: Interval, value: Any, tag: int | None) -> bool:
     if tag is not None and interval.tag != tag:
         return False
     if value is ...:
-        return interval.value is not None
+        # a stretch without a state may have a tag
+        return interval.value is not None or tag is not None
     if isinstance(value, float) and value != value:  # noqa: PLR0124 - only NaN differs from itself
         return isinstance(interval.value, float) and interval.value != interval.value
     return bool(interval.value == value)

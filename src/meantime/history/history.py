@@ -705,8 +705,9 @@ class History:
     ) -> Interval | None:
         r"""Return the first interval of any of these attributes that begins after a time.
 
-        With a value or a tag, the first that has it; otherwise the first that has a state. Of
-        several that begin at one time, that of the first attribute; None if there is none.
+        With a value or a tag, the first that has it, which may be without a state if it has the
+        tag; otherwise the first that has a state. Of several that begin at one time, that of the
+        first attribute; None if there is none.
 
         >>> from meantime.testing import history_from_picture
         >>> history = history_from_picture("a  xxyx\nb  xyyy")
@@ -761,7 +762,7 @@ class History:
         """Return for each attribute how many of its intervals overlap [start_ns, end_ns), as int64.
 
         Without a time, the range begins or ends where `bounds` does. With a value or a tag, those
-        that have it; otherwise those that have a state.
+        that have it, without a state too if they have the tag; otherwise those that have a state.
 
         >>> from meantime.testing import history_from_picture
         >>> history_from_picture("disk0  aab.a").count([0], value="a").tolist()

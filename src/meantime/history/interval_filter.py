@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.history.values import KIND_NAMES, Strings, word_of
-from meantime.kernels.interval_filter import EQUAL, NEVER, NONE, SOME
+from meantime.kernels.interval_filter import ANY, EQUAL, NEVER, NONE, SOME
 from meantime.kernels.tail import FLOAT, INT, STR
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class IntervalFilter(NamedTuple):
 
     Attributes:
         modes: By type of values: NEVER for no interval, SOME for any value, NONE for no state,
-            EQUAL for one value.
+            EQUAL for one value, ANY for a value or no state.
         words: By type of values, the word of that value.
         tag: The tag; -1 for any, and for none.
     """
@@ -69,10 +69,13 @@ class IntervalFilter(NamedTuple):
 def interval_filter(
     value: Value | EllipsisType, tag: int | None, strings: Sequence[str]
 ) -> IntervalFilter:
-    """Return a filter: any value is Ellipsis, no state is None, and any tag is None."""
+    """Return a filter: any value is Ellipsis, no state is None, and any tag is None.
+
+    With a tag, Ellipsis is no state too, since a stretch without a state may have a tag.
+    """
     modes, words = np.full(len(KIND_NAMES), NEVER, np.uint8), np.zeros(len(KIND_NAMES), np.int64)
     if isinstance(value, EllipsisType):
-        modes[:] = SOME
+        modes[:] = SOME if tag is None else ANY
     elif value is None:
         modes[:] = NONE
     elif isinstance(value, str):

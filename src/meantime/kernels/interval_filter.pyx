@@ -20,14 +20,15 @@ from meantime.kernels.search cimport (
     row_time,
 )
 
-NEVER, SOME, NONE, EQUAL = range(4)
+NEVER, SOME, NONE, EQUAL, ANY = range(5)
 
 cdef enum:
-    # Which values match: none, any but null, null, or one that is equal to a word.
+    # Which values match: none, any but null, null, one that is equal to a word, or any.
     _NEVER
     _SOME
     _NONE
     _EQUAL
+    _ANY
     # The forms of a run whose codes are not words; see `set_value`.
     _INTEGERS = 1
     _DOUBLES = 2
@@ -41,8 +42,9 @@ cdef double _INTEGERS_END = 9223372036854775808.0
 cdef struct RowFilter:
     const Segment* s
     bint never
-    # whether any code but 0 matches
+    # whether any code matches but 0, and 0 too
     bint some
+    bint any
     # these bits of a payload are these
     uint64_t mask
     uint64_t bits
@@ -59,7 +61,7 @@ cdef inline bint matches_state(
         return False
     if mode == _EQUAL:
         return not null and state.word == word
-    return null == (mode == _NONE)
+    return mode == _ANY or null == (mode == _NONE)
 
 
 cdef void compile_filter(
@@ -73,7 +75,8 @@ cdef void compile_filter(
     filter.s = s
     filter.never = mode == _NEVER
     filter.some = mode == _SOME
-    filter.mask = 0 if filter.some else s.code_mask
+    filter.any = mode == _ANY
+    filter.mask = 0 if filter.some or filter.any else s.code_mask
     filter.bits = 0
     filter.numbers = NULL
     filter.word = word
@@ -144,7 +147,7 @@ cdef inline Py_ssize_t first_candidate(
 ) noexcept nogil:
     """The first row from `low` on that can match."""
     cdef const Segment* s = filter.s
-    if filter.some or not pyramid_excludes(s, run, filter.bits & s.code_mask):
+    if filter.some or filter.any or not pyramid_excludes(s, run, filter.bits & s.code_mask):
         return low
     return max(low, <Py_ssize_t>s.offsets[run + 1] - 1)
 
