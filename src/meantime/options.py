@@ -147,7 +147,7 @@ class Options:
     """
 
     declared: ClassVar[dict[str, Option]] = {}
-    __signature__ = _Computed(lambda kind: Signature(_parameters(kind)))
+    __signature__: ClassVar[_Computed] = _Computed(lambda kind: Signature(_parameters(kind)))
 
     def __init_subclass__(cls) -> None:
         own = {name: each for name, each in vars(cls).items() if isinstance(each, Option)}

@@ -134,7 +134,7 @@ class StoreFile:
         options = {"cache_type": "none", "block_size": _BLOCK_BYTES}
         self._file = _asked(url, lambda: system.open(path, "rb", **options))
         size = getattr(self._file, "size", None)
-        self.size = size if isinstance(size, int) else None
+        self.size: int | None = size if isinstance(size, int) else None
         self._read_bytes = 0
         self._block = memoryview(b"")
 

@@ -60,7 +60,7 @@ class Once(Documented):
     """An option that may be given only once: a repetition is an error."""
 
     def __init__(self, param_decls: Sequence[str], **attributes: Any) -> None:
-        self.absent = attributes.pop("default", None)
+        self.absent: Any = attributes.pop("default", None)
         super().__init__(param_decls, multiple=True, default=(), **attributes)
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:

@@ -60,7 +60,7 @@ class Hooks:
         self._watched: bool | None = False if polls else None
         self._cancellations: list[type[BaseException]] = []
         _recorder.configure_loops(self._loop_begins, self._loop_ends, workers=workers)
-        self.waits_recorded = waits and watch_threads()
+        self.waits_recorded: bool = waits and watch_threads()
         self._awaits_threads = (tasks or workers or waits) and not self.waits_recorded
         # A ring of each thread would take memory that nobody asked for.
         self._watches_threads = waits or (workers and not errors)

@@ -38,15 +38,15 @@ class Catalogue:
     """
 
     def __init__(self, start_ns: int, clock: Clock) -> None:
-        self.attributes = Attributes()
-        self.strings = Strings()
+        self.attributes: Attributes = Attributes()
+        self.strings: Strings = Strings()
         self.tags: list[dict[str, Any]] = []
         self.tag_log: list[tuple[int, dict[str, Any], Any]] = []
         self._tag_keys: dict[object, int] = {}
         self.start_ns = start_ns
         self.begins_at_start = False
-        self.metadata = TraceMetadata(clock=clock)
-        self.anomalies = self.metadata.anomalies
+        self.metadata: TraceMetadata = TraceMetadata(clock=clock)
+        self.anomalies: Anomalies = self.metadata.anomalies
         self.found: dict[str, int] = {}
 
     def set_metadata(self, name: str, value: Any) -> None:

@@ -44,9 +44,9 @@ class SegmentChain:
         extremes: Extremes | None = None,
     ) -> None:
         # A copy: the sealer appends to it, and the argument can be a loaded history's list.
-        self.segments = list(segments)
-        self.carry = _carry_after(self.segments, quarks)
-        self.extremes = Extremes() if extremes is None else extremes
+        self.segments: list[Segment] = list(segments)
+        self.carry: Carry = _carry_after(self.segments, quarks)
+        self.extremes: Extremes = Extremes() if extremes is None else extremes
         self._scratch = ScratchBuffer()
         fulls = [index for index, segment in enumerate(segments) if segment.head.full]
         since_full = self.segments[fulls[-1] if fulls else 0 :]

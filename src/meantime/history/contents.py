@@ -78,8 +78,8 @@ class Contents:
             assert found is not None
             found.refuse(status, time_ns, quark, kind)
 
-        self.store = Store(refuse, reorder_ns=reorder_ns, forget=forget)
-        self.events = EventStore()
+        self.store: Store = Store(refuse, reorder_ns=reorder_ns, forget=forget)
+        self.events: EventStore = EventStore()
         self.direct: Direct | None = None
         self._ranks: ThreadRanks | None = None
 

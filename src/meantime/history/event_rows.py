@@ -149,7 +149,10 @@ class MemoryBlock:
         self.layout = layout
         self.columns = columns
         self.text = text
-        self.rows = len(columns[layout.begin])
+        self.rows: int = len(columns[layout.begin])
+        self.low_ns: int
+        self.high_ns: int
+        self.last_ns: int
         self.low_ns, self.high_ns, self.last_ns = limits_of(layout, columns)
         self._index: TimeIndex | None = None
 
@@ -231,13 +234,17 @@ class GrowingRows:
     """
 
     def __init__(self, table: str) -> None:
-        self.layout = LAYOUTS[table]
+        self.layout: Layout = LAYOUTS[table]
         self.blocks: list[Block] = []
         self._parts: list[Columns] = []
         # The rows after those of the parts, while nobody looks at them: no column is joined later.
         self._growing: dict[str, GrowingColumn] | None = None
+        self.waiting: int
+        self.logged: int
+        self.rows: int
+        self.version: int
         self.waiting = self.logged = self.rows = self.version = 0
-        self.text = ArgumentText()
+        self.text: ArgumentText = ArgumentText()
         self.sink: BlockSink | None = None
         # Blocks of the rows that wait, for queries: few, as each is longer than the next.
         self._recent: list[MemoryBlock] = []

@@ -49,11 +49,11 @@ class EventStore:
     """
 
     def __init__(self) -> None:
-        self.tables = {name: GrowingRows(name) for name in LAYOUTS}
-        self.stacks = _NO_STACKS
+        self.tables: dict[str, GrowingRows] = {name: GrowingRows(name) for name in LAYOUTS}
+        self.stacks: StackTable = _NO_STACKS
         self._stacks: StackTableBuilder | None = None
         self.range_ns: tuple[int, int] | None = None
-        self.is_full = False
+        self.is_full: bool = False
 
     @property
     def version(self) -> int:

@@ -296,6 +296,7 @@ class JoinedSpans(SpanTable):
         self._part_of, self._own_of = part_of, own_of
         self._known = strings
         self._strings = (strings.names, strings.names)
+        self.text: ArgumentText
         self.text, self._begins = _texts([each.table.text for each in tables])
 
     def __len__(self) -> int:

@@ -51,7 +51,7 @@ class Journal:
 
     def __init__(self, apply: Callable[[str, int, int, Value], Value]) -> None:
         self._apply = apply
-        self.nested = False
+        self.nested: bool = False
         self.scheduled: list[tuple[int, int, int, Value, str]] = []
         self._serial = count()
         self.failures: list[tuple[str, Exception]] = []

@@ -42,7 +42,7 @@ class LateChanges:
 
     def __init__(self) -> None:
         self.parts: list[Changes] = []
-        self.logged = 0
+        self.logged: int = 0
         self._spilled = 0
 
     def collect(self, tail: Tail) -> None:

@@ -30,7 +30,8 @@ class LiveStates(StateSource):
     """
 
     def __init__(self, tail: Tail, sealed: SealedSegments, start_ns: int, end_ns: int) -> None:
-        self.start_ns, self.end_ns = start_ns, end_ns
+        self.start_ns: int = start_ns
+        self.end_ns: int = end_ns
         self._tail = tail
         self._sealed = sealed
 

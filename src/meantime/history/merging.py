@@ -153,7 +153,7 @@ class SpanMerge:
         threads = gather.seen(quark)
         self._rank = rank(threads)
         self._quarks = threads
-        self.threads = np.empty_like(threads)
+        self.threads: Int32s = np.empty_like(threads)
         self.threads[self._rank] = threads
         ranks = self._rank[np.searchsorted(threads, quark)]
         order = np.argsort(ranks, kind="stable")
@@ -163,8 +163,8 @@ class SpanMerge:
         self._last = np.concatenate([np.empty(0, np.int64), *lasts])[order]
         rows = np.zeros(len(threads), np.int64)
         np.add.at(rows, self._ranks, self._last - self._first)
-        self.offsets = np.append(0, np.cumsum(rows))
-        self.moved = np.zeros(len(threads), np.int64)
+        self.offsets: Int64s = np.append(0, np.cumsum(rows))
+        self.moved: Int64s = np.zeros(len(threads), np.int64)
 
     def __len__(self) -> int:
         return int(self.offsets[-1])

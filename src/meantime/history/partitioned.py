@@ -36,7 +36,8 @@ class Partitioned(Source):
     """
 
     def __init__(self, parts: Sequence[Source], part_of: Int32s, own_of: Int32s) -> None:
-        self.start_ns, self.end_ns = parts[0].start_ns, parts[0].end_ns
+        self.start_ns: int = parts[0].start_ns
+        self.end_ns: int = parts[0].end_ns
         self._parts = parts
         self._part_of = part_of
         self._own_of = own_of

@@ -72,11 +72,11 @@ class ProviderRunner:
         self._after = after
         self._provider = provider
         self._skip_events = 0
-        self.begun = False
+        self.begun: bool = False
         # The position of the batch before, and how many events of this one are done.
         self._position: Any = None
         self._events = 0
-        self.saves = True
+        self.saves: bool = True
         if (kept := builder.position) is not None:
             self._position, self._skip_events = kept["input"], kept["events"]
             self.begun = True

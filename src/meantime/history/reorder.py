@@ -39,7 +39,7 @@ class Reorder:
         self._rows = 0
         self._enough_rows = _HELD_ROWS
         self._quarks = 0
-        self.latest = TypedChanges.none()
+        self.latest: TypedChanges = TypedChanges.none()
 
     def reserve(self, quarks: int) -> None:
         """Grow the per-attribute arrays to `quarks`."""

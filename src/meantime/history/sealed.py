@@ -82,10 +82,10 @@ class SealedSegments(Source):
         end_ns: int,
         damage: DamageLog | None = None,
     ) -> None:
-        self.segments = list(segments)
+        self.segments: list[Segment] = list(segments)
         self.start_ns = start_ns
         self.end_ns = end_ns
-        self.extremes = Extremes(segments)
+        self.extremes: Extremes = Extremes(segments)
         self.pyramids: Pyramids | None = None
         self.overview: Overview | None = None
         self._coarse: SealedSegments | None = None

@@ -73,13 +73,13 @@ class Sealer:
         self.forgets = forget
         self._segment_changes = _FORGOTTEN_CHANGES if forget else segment_changes
         self.sink: Sink | None = None
-        self.tail = self._new_tail()
+        self.tail: Tail = self._new_tail()
         self._chain = SegmentChain()
         self._late = LateChanges()
         self._replaced = 0
-        self.batch_rows = 0
+        self.batch_rows: int = 0
         self.whole_steps = False
-        self.needs_new_log = False
+        self.needs_new_log: bool = False
         self.overview: OverviewBuilder | None = None
         self._searched: tuple[SegmentChain, SealedSegments] | None = None
         self.watcher: Callable[[Int64s, Int32s], None] | None = None

@@ -46,6 +46,8 @@ class Shifted(Source):
         tags: Int32s | None,
         range_ns: tuple[int, int],
     ) -> None:
+        self.start_ns: int
+        self.end_ns: int
         self.start_ns, self.end_ns = range_ns
         self._own = source
         self._kinds = kinds

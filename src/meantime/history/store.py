@@ -55,7 +55,7 @@ class Store:
     ) -> None:
         self._refuse = refuse
         self._reorder = Reorder(reorder_ns) if reorder_ns else None
-        self.sealer = Sealer(segment_changes, forget=forget)
+        self.sealer: Sealer = Sealer(segment_changes, forget=forget)
         # This one runs a million times a second.
         self._tail = self.sealer.tail
 

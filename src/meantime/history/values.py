@@ -39,8 +39,8 @@ class Strings:
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self.names = list(names)
-        self.known = {name: code for code, name in enumerate(self.names)}
+        self.names: list[str] = list(names)
+        self.known: dict[str, int] = {name: code for code, name in enumerate(self.names)}
 
     def code(self, name: str) -> int:
         """Return a string's code, a new one if there is none."""

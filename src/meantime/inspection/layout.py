@@ -106,7 +106,7 @@ class Layout:
     """
 
     def __init__(self, memory: ProcessMemory, version: int, runtime: int) -> None:
-        self.minor = version >> 16 & 255
+        self.minor: int = version >> 16 & 255
         if version >> 24 != 3 or not FIRST_MINOR <= self.minor <= LAST_MINOR:
             raise MeantimeError(
                 f"process {memory.pid} runs Python {version >> 24}.{self.minor}; this can look into"
@@ -114,6 +114,8 @@ class Layout:
             )
         column = self.minor - FIRST_MINOR
         self._offsets = {name: by_version[column] for name, by_version in _OFFSETS.items()}
+        self.created: int
+        self.executing: int
         self.created, self._suspended, self._last_suspended, self.executing = _STATES[column]
         if self.minor >= 13:
             self._take_own_table(memory, version, runtime)

@@ -532,7 +532,7 @@ class PathTable(Sequence[Path]):
     """
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:
-        self.attributes = Attributes()
+        self.attributes: Attributes = Attributes()
         self._codes = PathCodes()
         self.extend(paths)
 

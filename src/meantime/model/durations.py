@@ -182,7 +182,7 @@ def _quantile(name: str, percent: int) -> Figure:
     return Figure(name, name.removesuffix("_ns"), "time", sentence, percent, percent)
 
 
-_QUANTILES = {
+_QUANTILES: dict[str, int] = {
     each.name: percent for each in fields(Durations) if (percent := _percent(each.name)) is not None
 }
 PERCENTS = tuple(_QUANTILES.values())

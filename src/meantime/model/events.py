@@ -176,7 +176,7 @@ class Events:
         self, events: Iterable[Event], names: list[str] | None = None, position: Any = None
     ) -> None:
         self._events: list[Event] | None = list(events)
-        self.names = [] if names is None else names
+        self.names: list[str] = [] if names is None else names
         self.position = position
 
     @classmethod

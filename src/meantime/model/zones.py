@@ -61,7 +61,7 @@ class Offsets:
 
     def __init__(self, zone: Zone, pieces: Iterable[Piece]) -> None:
         self.zone = zone
-        self.pieces = tuple(pieces)
+        self.pieces: tuple[Piece, ...] = tuple(pieces)
 
     @cached_property
     def _columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

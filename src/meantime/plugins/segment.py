@@ -46,7 +46,7 @@ class Segment:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self.begin_ns = time.monotonic_ns()
+        self.begin_ns: int = time.monotonic_ns()
         self.limits: list[Limit] = []
         self.pending: PendingTasks | None = None
         self._rules: list[tuple[int, Rule]] = []
@@ -57,8 +57,8 @@ class Segment:
                 self._folder = tempfile.mkdtemp(prefix="meantime-")
                 path = Path(self._folder) / "test.mtr"
             start(path)
-        self.path = Path(str(session.recording_path()))
-        self.kept = self._folder is None
+        self.path: Path = Path(str(session.recording_path()))
+        self.kept: bool = self._folder is None
 
     def close(self) -> None:
         """End the recording."""

@@ -151,6 +151,8 @@ class Scope:
         self, history: History, range_ns: Range, whole: tuple[Extent, int] | None = None
     ) -> None:
         self.history = history
+        self.start_ns: int
+        self.end_ns: int
         self.start_ns, self.end_ns = range_ns
         self._whole, self._offset_ns = whole or (extent_of(history), 0)
         self._rows: dict[tuple[str, str, bool], StateRows | None] = {}

@@ -238,8 +238,8 @@ class Decompressor:
     def __init__(
         self, name: str, compression: str, read: Callable[[], bytes], *, lenient: bool = False
     ) -> None:
-        self.truncated = False
-        self.damaged = False
+        self.truncated: bool = False
+        self.damaged: bool = False
         self._lenient = lenient
         self._name = name
         self._compression = compression

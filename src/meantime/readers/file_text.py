@@ -116,7 +116,7 @@ class FileText:
         self._size = size
         self._buffer = bytearray()
         self.is_counted = False
-        self.zero_bytes = 0
+        self.zero_bytes: int = 0
         self._counted_to = 0
 
     def __len__(self) -> int:

@@ -128,6 +128,7 @@ class FtraceReading(Reading):
         window = self.window
         while window.more():
             if window.offset(0) == 0 and (found := _COMPRESSED.match(window.block)):
+                self.window: Window
                 self.window = window = self._unpacked(found.end())
                 continue
             head = bytes(window.block[window.start : window.end])

@@ -30,7 +30,7 @@ from meantime.readers.switches import Records, batches_of, numbered, separated
 from meantime.readers.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     import numpy.typing as npt
@@ -135,15 +135,15 @@ class Reading:
 
     def __init__(self, trace: Trace, window: Window, options: ReadOptions) -> None:
         self.trace = trace
-        self.source = window.source
+        self.source: Source = window.source
         self.window = window
         self._until_ns = options.until_ns
-        self.kept = options.keep
+        self.kept: Callable[[str], bool] | None = options.keep
         self._with_events = options.events
         self._with_scheduling = options.scheduling
         self._first_ns = -1
         self._events: Events | None = None
-        self.values = Interner(trace.values)
+        self.values: Interner[str] = Interner(trace.values)
         # By the kernel's code of a thread: its path, its name, and whether it is kept.
         self._path_of = np.zeros(0, np.int32)
         self._name_of = np.zeros(0, np.int32)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.model.attributes import Path
+    from meantime.model.attributes import Path, PathTable
     from meantime.model.columns import Int32s, Int64s
     from meantime.model.trace import Batch, Trace
 
@@ -137,7 +137,7 @@ class SpanColumns:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self.paths = trace.paths
+        self.paths: PathTable = trace.paths
         self._spans: list[_Columns] = []
         self._points: list[_Columns] = []
 

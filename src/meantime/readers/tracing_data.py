@@ -85,7 +85,7 @@ class Cursor:
 
     def __init__(self, data: Sliceable, *, big: bool = False, at: int = 0) -> None:
         self.data = data
-        self.at = at
+        self.at: int = at
         self._order = "big" if big else "little"
 
     def take(self, size: int) -> bytes:

@@ -39,9 +39,9 @@ class Window:
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.source = source
-        self.block = bytearray(block_bytes)
-        self.start = 0
-        self.end = 0
+        self.block: bytearray = bytearray(block_bytes)
+        self.start: int = 0
+        self.end: int = 0
         self._offset = 0
         # How many lines the input has up to which offset: the rest is counted for messages only.
         self._lines = 0

@@ -40,7 +40,7 @@ class ZipMember:
     has_rest = True
 
     def __init__(self) -> None:
-        self.ended = False
+        self.ended: bool = False
         # the bytes of a header that is not whole yet
         self._header = b""
         self._name = ""

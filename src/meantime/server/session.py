@@ -104,20 +104,20 @@ class OpenFile:
         self.found: Alignment | None = None
         self._clock: Clock | None = None
         self._read: History | None = None
-        self.path = ""
+        self.path: str = ""
         self.options: list[str] = []
         self._history = read
         self._source = source = store_url(source)
         if isinstance(source, str | os.PathLike):
             self.path = os.fspath(source)
             self.options = source.options if isinstance(source, InputPath) else []
-            self.name = "standard input" if self.path == "-" else Path(self.path).name
+            self.name: str = "standard input" if self.path == "-" else Path(self.path).name
             if not (self.path == "-" or is_url(self.path) or Path(self.path).exists()):
                 raise InputError(self.path, "there is no such file")
         else:
             self._history = source
             self.name = source.title or "history"
-        self.status = "reading"
+        self.status: str = "reading"
         self.error: str | None = None
         self.read_bytes = self.total_bytes = 0
         self.shown: Shown | None = None
@@ -411,11 +411,11 @@ class Session:
         self._side_by_side = side_by_side
         self._zone = zone
         read = (None,) * len(sources) if side_by_side is None else side_by_side.histories
-        self.files = [
+        self.files: list[OpenFile] = [
             OpenFile(index, source, given_ns=given.get(index), read=history)
             for index, (source, history) in enumerate(zip(sources, read, strict=True))
         ]
-        self.token = os.urandom(8).hex()
+        self.token: str = os.urandom(8).hex()
         self._follow = follow
         self._searched = False
         self._search = threading.Lock()

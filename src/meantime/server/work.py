@@ -37,7 +37,7 @@ class Progress:
 
     def __init__(self, question: str) -> None:
         self.question = question
-        self.share = 0.0
+        self.share: float = 0.0
         self._is_stopped = False
 
     def __call__(self, share: float) -> None:

@@ -163,7 +163,7 @@ class ContainerFile:
         self._lock = threading.RLock()
         self._descriptor: int | None = None
         self._identity = os.fstat(self._open())
-        self.size_bytes = self._identity.st_size
+        self.size_bytes: int = self._identity.st_size
 
     @property
     def identity(self) -> tuple[int, int, int]:

@@ -193,7 +193,7 @@ class StoredBlock:
         self._first = first
         self._held: ContainerFile | None = None
         file = ContainerFile(path)
-        self.identity = file.identity
+        self.identity: tuple[int, int, int] = file.identity
         head = _head_of(file.read(0, HEADER_BYTES).tobytes())
         if head is None:
             raise file.error("the header is damaged", 0)
@@ -201,9 +201,11 @@ class StoredBlock:
             wrong = f"is {file.size_bytes} bytes long, not {head.size_bytes(layout)}"
             raise file.error(wrong, min(file.size_bytes, head.size_bytes(layout)))
         self._head = head
-        self.rows, self.last_ns = head.rows, head.last_ns
-        self.low_ns, self.high_ns = head.low_ns, head.high_ns
-        self.text = (
+        self.rows: int = head.rows
+        self.last_ns: int = head.last_ns
+        self.low_ns: int = head.low_ns
+        self.high_ns: int = head.high_ns
+        self.text: ArgumentText | None = (
             ArgumentText(_BlockText(self._file, head.text_offset(layout), head))
             if layout.has_texts
             else None

@@ -40,6 +40,8 @@ from meantime.kernels.checksum import crc32
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy.typing as npt
+
     from meantime.errors import InputError
     from meantime.history.pyramid import Arrays
     from meantime.history.segment import Limits, Sections
@@ -121,7 +123,7 @@ class StoredSegment(Segment):
         bytes_before = before.bytes_so_far if before is not None else 0
         self.bytes_so_far: int = bytes_before + head.size_bytes()
         self.path = path
-        self.checksum = stored.checksum
+        self.checksum: int = stored.checksum
         self._stored = stored
         self._rows_offset = stored.rows_offset(head)
         self.limits: Limits | None = None
@@ -147,7 +149,7 @@ class StoredSegment(Segment):
                 index = self._read_index()
                 # the system provides this memory when it is first written to
                 self._room = self._new_room(self.head.row_bytes())
-                self.rows = self._room.rows
+                self.rows: npt.NDArray[np.uint8] = self._room.rows
                 self._index = index
             return super().sections
 
@@ -262,14 +264,14 @@ class MissingSegment(StoredSegment):
         Segment.__init__(self, _no_rows(base_ns), {}, np.empty(0, np.uint8))
         self.path = path
         self.checksum = -1
-        self.limits = None
-        self.bytes_so_far = before.bytes_so_far if before is not None else 0
-        self.memory = RowMemory() if before is None else before.memory
+        self.limits: Limits | None = None
+        self.bytes_so_far: int = before.bytes_so_far if before is not None else 0
+        self.memory: RowMemory = RowMemory() if before is None else before.memory
         self.error = error
 
     def begin_at(self, base_ns: int) -> None:
         """Set when it begins."""
-        self.head = _no_rows(base_ns)
+        self.head: Head = _no_rows(base_ns)
 
     @property
     def sections(self) -> Sections:

@@ -23,7 +23,7 @@ class Node:
     def __init__(
         self, value: Any, source: str, lines: dict[NodePath, int], path: NodePath = ()
     ) -> None:
-        self.value = value
+        self.value: Any = value
         self._source = source
         self._lines = lines
         self._path = path

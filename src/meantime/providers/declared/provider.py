@@ -59,9 +59,9 @@ class DeclaredProvider(StateProvider):
 
     def __init__(self, root: Node, name: str) -> None:
         root.table(*_TOP)
-        self.name = root["name"].text() if "name" in root else name
-        self.version = _version(root.get("version"))
-        self.reorder_ns = _reorder(root.get("reorder_ns"))
+        self.name: str = root["name"].text() if "name" in root else name
+        self.version: int | str = _version(root.get("version"))
+        self.reorder_ns: int = _reorder(root.get("reorder_ns"))
         self._values = values = Values()
         self._pools = values.pools
         _read_tables(root, values)

@@ -182,7 +182,7 @@ class Values:
         self.fields: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.quarks: list[Quarks] = []
-        self.bound = Bound()
+        self.bound: Bound = Bound()
         self._count = 0
 
     def bind(self, state: HistoryBuilder) -> None:

@@ -67,8 +67,13 @@ class Paths:
 
     def __init__(self, lanes: Lanes, rows: _Rows, ends_ns: Int64s) -> None:
         self.lanes = lanes
+        self.offsets: Int64s
+        self.start_ns: Int64s
+        self.lane: Int32s
+        self.part: Int64s
+        self.depth: Int32s
         self.offsets, self.start_ns, self.lane, self.part, _, self.depth = rows
-        self.end_ns = np.append(self.start_ns[1:], 0)
+        self.end_ns: Int64s = np.append(self.start_ns[1:], 0)
         self.end_ns[self.offsets[1:] - 1] = ends_ns
 
     def __len__(self) -> int:

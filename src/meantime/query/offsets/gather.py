@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
     from meantime.model.columns import Int32s, Int64s
+    from meantime.model.stacks import StackTable
     from meantime.model.zones import Offsets
     from meantime.query.offsets.axis import AxisKind, Spacing
     from meantime.query.offsets.fold import Fold
@@ -350,7 +351,7 @@ class Gathering:
         self._window = window
         self._source = source
         self.names: list[str] = []
-        self.stacks = history.samples().stacks
+        self.stacks: StackTable = history.samples().stacks
         self._states_of_entities = StackTableBuilder()
         self._key = Interner(self.names).code
         self._traits = TraitTable() if choice.traits else None

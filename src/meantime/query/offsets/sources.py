@@ -78,9 +78,9 @@ class HistorySource:
 
     def __init__(self, history: History, path: str) -> None:
         self.path = path
-        self.extent = extent_of(history)
+        self.extent: Extent = extent_of(history)
         self.bounds: Range = history.bounds
-        self.first_ns = self.bounds[0]
+        self.first_ns: int = self.bounds[0]
         self._history = history
 
     @property
@@ -139,7 +139,7 @@ class SampleSource:
         self._events: Iterable[str] = ()
         # only samples are streamed, and their batches are not empty
         start_ns = 0 if first is None else int(cast("Samples", first).time_ns.min())
-        self.extent = Extent(start_ns, start_ns, with_utc(trace.clock, start_ns))
+        self.extent: Extent = Extent(start_ns, start_ns, with_utc(trace.clock, start_ns))
 
     @property
     def has_messages(self) -> bool:

@@ -58,8 +58,8 @@ class Spectrum:
             octaves.insert(0, octave)
             steps.insert(0, np.full(len(octave), step))
             top, harmonics = low, min(HARMONICS, 2 * harmonics)
-        self.frequency = np.concatenate([np.zeros(0), *octaves])
-        self.step = np.concatenate([np.zeros(0), *steps])
+        self.frequency: npt.NDArray[np.float64] = np.concatenate([np.zeros(0), *octaves])
+        self.step: npt.NDArray[np.float64] = np.concatenate([np.zeros(0), *steps])
 
     def power(self, busy: Int64s) -> Power:
         """Return the power of each frequency and its harmonics, about 1 per harmonic for noise."""

@@ -50,7 +50,7 @@ class SampleStream:
             choice: What of it.
             offset_ns: What to add to the trace's times to get the map's.
         """
-        self.counts = Counter[str]()
+        self.counts: Counter[str] = Counter[str]()
         self._trace = trace
         self._fold = fold
         self._choice = choice

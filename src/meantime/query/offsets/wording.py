@@ -45,7 +45,7 @@ class Wording:
         length_ns = recorded[-1][1] - recorded[0][0] if recorded else 0
         self._found = found
         self._utc_ns = found.utc_at_zero_ns or 0
-        self.is_civil = found.utc_at_zero_ns is not None and length_ns >= HOUR_NS
+        self.is_civil: bool = found.utc_at_zero_ns is not None and length_ns >= HOUR_NS
 
     def moment(self, time_ns: int) -> str:
         """Return a time, as the end of a sentence."""

@@ -31,10 +31,10 @@ class Entities:
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.ids = TextTable()
+        self.ids: TextTable = TextTable()
         self.pid: Int32s = np.empty(0, np.int32)
         self.tid: Int32s = np.empty(0, np.int32)
-        self.undecodable = 0
+        self.undecodable: int = 0
         self._paths = trace.paths
         # by the scanner's threads; -1 where none was assigned
         self._codes: Int32s = np.empty(0, np.int32)

@@ -67,14 +67,16 @@ class Records:
         rows = slice(None) if is_ordered else np.argsort(time_ns, kind="stable")
         self.time_ns: Int64s = time_ns[rows]
         self.thread: Int32s = columns["thread"][rows]
-        self.name = names.map_or_empty(columns["name"][rows])
-        self.category = categories.map(columns["category"][rows])
+        self.name: Int32s = names.map_or_empty(columns["name"][rows])
+        self.category: Int32s = categories.map(columns["category"][rows])
         self.id: Int32s = columns["id"][rows]
         self.scope: Int32s = columns["scope"][rows]
         self.phase: npt.NDArray[np.uint8] = columns["phase"][rows]
         self.flags: npt.NDArray[np.uint8] = columns["flags"][rows]
         self.reach: npt.NDArray[np.uint8] = columns["reach"][rows]
-        self.arguments = Arguments(columns["args_offset"][rows], columns["args_length"][rows])
+        self.arguments: Arguments = Arguments(
+            columns["args_offset"][rows], columns["args_length"][rows]
+        )
         self.trace = trace
         self.entities = entities
 

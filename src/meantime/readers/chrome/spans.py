@@ -61,7 +61,7 @@ class SpanRows:
         self._names_seen = 0
         self._names_of_sums: list[int] = []
         self._sums: list[str] = []
-        self.rows = 0
+        self.rows: int = 0
 
     def add(self, scanner: ChromeScanner) -> None:
         """Add what was scanned since the last call."""

@@ -27,10 +27,10 @@ class Strings:
 
     def __init__(self, texts: list[str]) -> None:
         """Make a table of a list, to which the strings are appended."""
-        self.texts = texts
-        self.size = 0
-        self.undecodable = 0
-        self.empty = -1
+        self.texts: list[str] = texts
+        self.size: int = 0
+        self.undecodable: int = 0
+        self.empty: int = -1
         # None while raw strings have the indices of their texts
         self._codes: Int32s | None = None
         self._interner: Interner[str] | None = None

@@ -92,8 +92,8 @@ class BabeltraceText:
 
     def __init__(self, name: str, text: RawIOBase | BufferedIOBase, *, is_old: bool) -> None:
         self.name = name
-        self.rewriting = CtfText(is_old)
-        self.anomalies = Anomalies()
+        self.rewriting: CtfText = CtfText(is_old)
+        self.anomalies: Anomalies = Anomalies()
         self.lost: list[tuple[int, int, int]] = []
         self.read_ns: tuple[int | None, int | None] = (None, None)
         self._text = text

@@ -82,13 +82,13 @@ class PacketText:
 
     def __init__(self, name: str, folders: list[Path], *, is_old: bool, is_lenient: bool) -> None:
         self.name = name
-        self.anomalies = Anomalies()
+        self.anomalies: Anomalies = Anomalies()
         self.lost: list[tuple[int, int, int]] = []
         self.read_ns: tuple[int | None, int | None] = (None, None)
         self._is_lenient = is_lenient
         program = Program()
         traces = [program.add(parse(_metadata(folder / _METADATA))) for folder in folders]
-        self.rewriting = kernel.CtfPackets(*program.arrays(), is_old=is_old)
+        self.rewriting: kernel.CtfPackets = kernel.CtfPackets(*program.arrays(), is_old=is_old)
         self._waiting: list[deque[_Packet]] = []
         self._current: list[_Packet | None] = []
         self._used_bytes = self._written_bytes = 0

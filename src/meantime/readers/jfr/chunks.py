@@ -196,9 +196,10 @@ class Chunk:
         self.events: dict[int, Int64s] = {}
         self._found: dict[int, list[tuple[Int64s, Int64s]]] = {}
         self._pools: dict[int, Pool] = {}
-        self.bad_pools = 0
+        self.bad_pools: int = 0
         self._strings = -1
         self._integer = _compressed if header.is_compressed else _long
+        self.is_cut: bool
         numbers, offsets, self.is_cut = walk(data, HEADER_BYTES, header.is_compressed)
         self._group(numbers, offsets)
         for at in self.events.pop(_METADATA, _NONE).tolist():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.model.attributes import Path as AttributePath
+    from meantime.model.attributes import PathTable
     from meantime.model.columns import Int32s, Int64s
     from meantime.model.trace import Trace
     from meantime.readers.nsys.database import Tables
@@ -39,7 +40,8 @@ class Codes:
     def __init__(self, trace: Trace, tables: Tables) -> None:
         self.trace = trace
         self.tables = tables
-        self.paths, self.values = trace.paths, Interner(trace.values)
+        self.paths: PathTable = trace.paths
+        self.values: Interner[str] = Interner(trace.values)
         self._categories = Interner(trace.categories)
         self._strings: dict[int, int] = {}
         self.threads: dict[int, int] = {}

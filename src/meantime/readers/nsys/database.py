@@ -106,7 +106,7 @@ class Tables:
         self._most_rows = most_rows(size)
         self._rows = 0
         self._limit = limit
-        self.columns = {
+        self.columns: dict[str, set[str]] = {
             str(name): {
                 str(row[1]) for row in connection.execute(f"PRAGMA table_info({quoted(name)})")
             }
@@ -116,7 +116,7 @@ class Tables:
             # not one that computes its rows
             if str(sql).upper().startswith("CREATE TABLE")
         }  # fmt: skip
-        self.last_ns = 0
+        self.last_ns: int = 0
 
     def __contains__(self, table: str) -> bool:
         return table in self.columns

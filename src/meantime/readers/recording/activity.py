@@ -56,7 +56,7 @@ class Activity:
         self._left_ns = np.zeros((0, len(STATES)), np.int64)
         self._longest = np.zeros(0, np.int64)
         self._is_loop = np.zeros(0, np.bool_)
-        self.changes = 0
+        self.changes: int = 0
 
     def group(self, name: tuple[str, ...]) -> int:
         """Return the number of a group, which is created if it does not exist."""

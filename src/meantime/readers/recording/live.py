@@ -85,9 +85,9 @@ class LiveActivity:
         self._longest_thread: tuple[int, int] | None = None
         # groups of threads without a name so far: their streams and thread ids
         self._unnamed: dict[int, tuple[int, int]] = {}
-        self.activity = Activity()
+        self.activity: Activity = Activity()
         self.longest: Block | None = None
-        self.is_live = False
+        self.is_live: bool = False
 
     @property
     def duration_ns(self) -> int:

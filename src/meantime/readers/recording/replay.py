@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from meantime.kernels.tasks import TaskStates
     from meantime.model.columns import Int32s, Int64s
     from meantime.readers.recording.labels import Labels
     from meantime.readers.recording.locations import CodeLocation
@@ -94,10 +95,10 @@ class Replay:
         self.processes: list[ReplayedProcess] = []
         self.streams: list[ReplayedStream] = []
         self.origin_ns = 0
-        self.locations = DefinedLocations()
-        self.states = task_states()
+        self.locations: DefinedLocations = DefinedLocations()
+        self.states: TaskStates = task_states()
         self.lost: list[tuple[int, int]] = []
-        self.anomalies = Anomalies()
+        self.anomalies: Anomalies = Anomalies()
         self._labels = labels
 
     def define(self) -> None:

@@ -74,10 +74,10 @@ class Reading:
         self._block_ns = block_ns
         self._now_ns = now_ns
         self.blocks: list[Block] = []
-        self.trace = Trace(str(files.path), FORMAT, self._batches())
+        self.trace: Trace = Trace(str(files.path), FORMAT, self._batches())
         self._facts = [read_facts(process, files.anomalies) for process in files.processes]
         known = [facts for facts in self._facts if facts]
-        self.origin_ns = min((facts.base_ns for facts in known), default=0)
+        self.origin_ns: int = min((facts.base_ns for facts in known), default=0)
         self._labels = Labels(self.trace)
         self._replay = Replay(self._labels)
         self._replay.origin_ns = self.origin_ns

@@ -116,11 +116,11 @@ class Collected:
         self._with_private = private
         self._repair_clocks = repair_clocks
         trace.clock = UTC
-        self.rows = ServiceRows(
+        self.rows: ServiceRows = ServiceRows(
             () if private else ("\n".join(["", *PRIVATE_NAMES, ""]).encode(),),
             tuple(each.encode() for each in OWN_FIELDS),
         )
-        self.anomalies = Anomalies()
+        self.anomalies: Anomalies = Anomalies()
         self._resources: dict[Resource, int] = {}
         self._resource_of: list[Resource] = []
         self._values = Interner(trace.values)

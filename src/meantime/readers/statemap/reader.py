@@ -83,7 +83,7 @@ class Reader:
         given: dict[str, Any] | None = None,
         forgives: bool = True,
     ) -> None:
-        self.trace = Trace(window.source.name, "statemap", self._batches())
+        self.trace: Trace = Trace(window.source.name, "statemap", self._batches())
         self._window = window
         self._options = options
         self._ahead = ahead

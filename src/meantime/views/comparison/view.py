@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from meantime.errors import UsageError
 from meantime.query.compare.folds import folds
@@ -49,7 +49,7 @@ class ComparisonView(Picture):
     """
 
     noun = "comparison"
-    formats = ("svg", "html")
+    formats: ClassVar[tuple[str, ...]] = ("svg", "html")
 
     def __init__(
         self,

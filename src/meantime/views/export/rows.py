@@ -35,8 +35,8 @@ class Texts:
 
     def __init__(self, texts: Iterable[bytes]) -> None:
         listed = [*texts]
-        self.joined = b"".join(listed)
-        self.offset = np.cumsum([0, *map(len, listed)], dtype=np.int64)
+        self.joined: bytes = b"".join(listed)
+        self.offset: Int64s = np.cumsum([0, *map(len, listed)], dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.offset) - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from meantime.errors import UsageError
 from meantime.model.units import format_ns
@@ -35,7 +35,7 @@ class FlameView(Picture):
     """
 
     noun = "flame graph"
-    formats = ("svg", "html", "json", "txt", "folded")
+    formats: ClassVar[tuple[str, ...]] = ("svg", "html", "json", "txt", "folded")
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class FlameView(Picture):
         self._command = command
         self.title = title
         self.unit = unit
-        self.lost = Counter[str]()
+        self.lost: Counter[str] = Counter[str]()
 
     def render(self, form: str) -> Iterable[bytes]:
         """Return the content of a file in one of `formats`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from meantime.model.units import format_ns
 from meantime.query.offsets.finder import find
@@ -36,7 +36,7 @@ class HeatmapView(Picture):
     """
 
     noun = "heat map"
-    formats = ("svg", "html", "png", "json")
+    formats: ClassVar[tuple[str, ...]] = ("svg", "html", "png", "json")
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class StateTable:
     """
 
     def __init__(self, declared: Sequence[State]) -> None:
-        self.states = list(declared)
+        self.states: list[State] = list(declared)
         self._index = {state.name: index for index, state in enumerate(declared)}
         self._names: Sequence[str] = ()
         self._of_code: Int32s = np.empty(0, np.int32)

@@ -113,10 +113,10 @@ class RectangleBuffer:
         self.window_ns = window_ns
         self._space = empty_columns(0, tagged=tags > 0)
         self.unmerged: Visible | None = self._space
-        self.columns = _no_rectangles()
-        self.count = 0
-        self.intervals = 0
-        self.level = -1
+        self.columns: Columns = _no_rectangles()
+        self.count: int = 0
+        self.intervals: int = 0
+        self.level: int = -1
         self._joins = joins
         self._wanted = budget.merged
         self._most = max(budget.lossless, 2 * budget.merged + _MOST_TO_SPARE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from meantime.model.anomalies import Anomalies
 from meantime.model.units import format_ns
@@ -26,7 +26,7 @@ class StatemapView(Picture):
     """
 
     noun = "statemap"
-    formats = ("svg", "json")
+    formats: ClassVar[tuple[str, ...]] = ("svg", "json")
 
     def __init__(self, data: Statemap) -> None:
         self.data = data
