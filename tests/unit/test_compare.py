@@ -190,8 +190,36 @@ def test_what_so_many_runs_cannot_tell_is_said() -> None:
 
     assert found.tested == most_rows(5, 5) == 6
     # eight states, the whole and the length, which are equal
-    assert "5 and 5 runs distinguish 6 rows: of 10 those that vary most were tested." in found.notes
+    assert "5 runs a side are enough to test 6 rows: of 10, those that vary most." in found.notes
     assert sum(row.probability is not None for row in found.rows) in {5, 6}
+
+
+def test_what_other_work_hides_is_seen_in_the_shortest() -> None:
+    def disturbed(seed: int, factor: float = 1.0) -> History:
+        generator = np.random.default_rng(seed)
+        late = generator.exponential(1_000 * generator.uniform(1, 9), 40)
+        spans, time_ns = [], 0
+        for row, name in enumerate(["query", "wait"] * 20):
+            usual = 20_000 * (factor if name == "query" else 1)
+            spans.append((name, time_ns, time_ns + round(usual + late[row])))
+            time_ns = spans[-1][2]
+        return history_from_spans({"main": spans})
+
+    old = [disturbed(seed) for seed in range(8)]
+    new = [disturbed(seed, 1.05) for seed in range(8, 16)]
+    found = meantime.compare(old, new)
+    assert not found.changed
+    assert "the shortest of `query` is " in found.notes[-1]
+    assert "; and " not in found.notes[-1]
+    # it is told, and decides nothing
+    assert not found.is_worse
+    assert [row.key for row in meantime.compare(old, new, figure="shortest").changed] == [
+        ("query",)
+    ]
+
+    unchanged = meantime.compare(old, [disturbed(seed) for seed in range(16, 24)])
+    assert not any("shortest" in note for note in unchanged.notes)
+    assert not any("shortest" in note for note in meantime.compare(old[:3], new[:3]).notes)
 
 
 def test_figures_of_a_side_are_of_all_its_runs() -> None:

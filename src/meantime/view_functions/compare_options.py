@@ -50,7 +50,7 @@ class CompareOptions(Range, Reading):
         metavar="NAME",
         absent="the time of rows, which adds up",
         help="The figure to compare: total, self, share, count, rate, mean, median, p90, p99,"
-        " longest.",
+        " shortest, longest.",
     )
     filter: str | None = FILTER
     match: str | None = option(

@@ -44,6 +44,10 @@ _ADDED = ("count", "total_ns", "self_ns", "covered_ns", "rate", "share")
 _OF_RUNS = ("count", "total_ns", "self_ns", "covered_ns")
 
 
+# What other work on the machine disturbs least.
+_SHORTEST = "min_ns"
+
+
 class _Side(NamedTuple):
     """One side: the figures of each run, and those of all together."""
 
@@ -292,14 +296,45 @@ def _compared(found: Comparison, rows_of: Grouping, sides: _Sides, keys: list[Ke
         )
         for at, kind in enumerate(kinds)
     ]
+    notes = [*found.notes, *_few(found.runs, len(table.before), table.certain.tested)]
+    if adds_up and found.is_certain and not any(row.is_noticeable for row in (*every, *wholes_of)):
+        notes += _by_the_shortest(found, sides, keys)
     return replace(
         found,
         length=table.row(0, (), sums(0, "total_ns")),
         wholes=tuple(wholes_of),
         rows=tuple(every[at] for at in order),
         tested=table.certain.tested,
-        notes=(*found.notes, *_few(found.runs, len(table.before), table.certain.tested)),
+        notes=tuple(notes),
     )
+
+
+def _by_the_shortest(found: Comparison, sides: _Sides, keys: list[Key]) -> list[str]:
+    """Return which rows changed noticeably in their shortest duration, in words.
+
+    Other work on the machine makes durations longer, and so the time in all differs from run to run
+    by more than what changed. The shortest of many durations was not disturbed.
+    """
+    if _SHORTEST not in sides[0].pooled.columns or _SHORTEST not in sides[1].pooled.columns:
+        return []
+    before, after = (_aligned(side, keys, _SHORTEST) for side in sides)
+    table = _Table(before, after, found.noticeable)
+    figured = zip(*(_by_key(side.pooled, keys) for side in sides), strict=True)
+    by_it = replace(found, figure=_SHORTEST)
+    rows = [
+        table.row(at, key, both) for at, (key, both) in enumerate(zip(keys, figured, strict=True))
+    ]
+    changed = sorted(
+        (row for row in rows if row.is_noticeable), key=lambda row: -abs(row.relative or 0)
+    )
+    if not changed:
+        return []
+    more = f"; and {len(changed) - 1:,} more" if len(changed) > 1 else ""
+    text = (
+        "Other work on the machine makes the time in all differ from run to run, and disturbs the"
+    )
+    text += f" shortest of many durations least: {by_it.described(changed[0])}{more}"
+    return [f"{text}. Compare these with --figure shortest."]
 
 
 class _Certainty(NamedTuple):
@@ -419,6 +454,8 @@ def _few(runs: tuple[int, int], rows: int, tested: int) -> list[str]:
         each = "One run each cannot" if max(runs) == 1 else "So few runs cannot"
         return [f"{each} distinguish a change from noise; record at least 4 a side."]
     if tested == most and rows > most:
-        differ = f"{runs[0]} and {runs[1]} runs distinguish {counted(most, 'row')}"
-        return [f"{differ}: of {rows:,} those that vary most were tested."]
+        each = f"{runs[0]} runs a side" if runs[0] == runs[1] else f"{runs[0]} and {runs[1]} runs"
+        if most == 1:
+            return [f"{each} are enough to test 1 row: of {rows:,}, the one that varies most."]
+        return [f"{each} are enough to test {most:,} rows: of {rows:,}, those that vary most."]
     return []
