@@ -71,7 +71,7 @@ def interval_filter(
 ) -> IntervalFilter:
     """Return a filter: any value is Ellipsis, no state is None, and any tag is None.
 
-    With a tag, Ellipsis is no state too, since a stretch without a state may have a tag.
+    With a tag, Ellipsis includes stretches without a state, which may have a tag too.
     """
     modes, words = np.full(len(KIND_NAMES), NEVER, np.uint8), np.zeros(len(KIND_NAMES), np.int64)
     if isinstance(value, EllipsisType):
