@@ -5,12 +5,14 @@
 
 The core is compiled with gcc's counters, in a copy. A branch is a way out of a condition or a loop
 that is in the source, as many as its `and` and `or` have. A branch of a header counts once for all
-kernels that include it. Memory is made to fail, allocation by allocation, so its branches count.
+kernels that include it, and one that is compiled for several types once for all of them. Memory is
+made to fail, allocation by allocation, so its branches count.
 
 Not counted is what no input can decide:
 
 - what Cython adds: whether a call raised, whether an object is of a type, how arguments are given.
-  In a translation these are lines that call Cython or Python, or are marked as unlikely;
+  In a translation these are lines that call Cython or Python, or are marked as unlikely, and those
+  that come from no file; `arrays.h` is this check for arrays, without Cython;
 - limits that take 2 GiB to reach: lines that compare with `MOST_ROWS`, `INT32_MAX` or `HUGE_BYTES`;
 - `_recorder`, which reads nothing of others, and is tried by `tests/collect`, and `_shared`, which
   is Cython's own.
@@ -25,7 +27,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -44,6 +46,7 @@ _ROOT = _HERE.parents[1]
 sys.path.insert(0, str(_HERE.parent / "faults"))
 _SOURCE_LINE = re.compile(r'^ */\* "(\S*)":(\d+)')
 _FIRST, _LAST = "/* #### Code section: module_code ### */", "/* #### Code section: module_exttypes"
+_FUNCTION = re.compile(r"^\w.*\{")
 _CONDITION = re.compile(r"^\s*(?:\} else )?(?:if|for|while) \(")
 _ADDED = re.compile(
     r"likely\(|__Pyx|__PYX|Py[A-Z_]|CYTHON|memview|== NULL|!= NULL|0 == sizeof|__pyx_kwds"
@@ -51,6 +54,7 @@ _ADDED = re.compile(
 )
 _OUT_OF_REACH = re.compile(r"MOST_ROWS|INT32_MAX|HUGE_BYTES")
 _DIRECTORIES = frozenset({".mtr", ".mth", ".ctf"})
+_OF_TYPES = frozenset({"arrays.h"})
 _LEFT_OUT = frozenset({"_recorder", "_shared"})
 # To be asked everything takes ten times as long as to be opened.
 _ASKED_OF = 4
@@ -59,9 +63,18 @@ _MOST_ALLOCATIONS = 300
 _STARVED = 8
 
 
+class _Place(NamedTuple):
+    """A condition of the source: which one of its line, in the order of the translation."""
+
+    file: str
+    line: int
+    condition: int
+
+
 class _Branch(NamedTuple):
     file: str
     line: int
+    condition: int
     number: int
 
 
@@ -202,30 +215,49 @@ def _branches(copy: Path) -> tuple[dict[str, set[_Branch]], set[_Branch]]:
 
 
 def _counted(path: Path, lines: list[dict[str, Any]]) -> Iterator[tuple[_Branch, bool]]:
-    if path.suffix == ".h" and "meantime" not in path.parts:
+    if path.suffix == ".h" and ("meantime" not in path.parts or path.name in _OF_TYPES):
         return
     own = _conditions(path)
     for line in lines:
-        if line["line_number"] in own:
+        if (place := own.get(line["line_number"])) is not None:
             for number, branch in enumerate(line["branches"]):
-                yield _Branch(path.name, line["line_number"], number), branch["count"] > 0
+                yield _Branch(*place, number), branch["count"] > 0
 
 
 @cache
-def _conditions(path: Path) -> set[int]:
-    """Return the lines of a header or a translation that inputs can decide."""
-    found, is_code = set(), path.suffix == ".h"
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+def _conditions(path: Path) -> dict[int, _Place]:
+    """Return the lines of a header or a translation that inputs can decide, with their source."""
+    text = path.read_text(encoding="utf-8").splitlines()
+    if path.suffix == ".h":
+        return {
+            number: _Place(path.name, number, 0)
+            for number, line in enumerate(text, 1)
+            if not _OUT_OF_REACH.search(line)
+        }
+    found: dict[int, _Place] = {}
+    is_code = is_source = False
+    file, at = "", 0
+    # how many conditions of a line of the source a function has had so far
+    so_far: Counter[tuple[str, int]] = Counter()
+    for number, line in enumerate(text, 1):
         if line.startswith(_FIRST):
             is_code = True
         elif line.startswith(_LAST):
             break
+        elif mark := _SOURCE_LINE.match(line):
+            file, at = mark[1].removeprefix("src/"), int(mark[2])
+            is_source = "/" in file
+        elif _FUNCTION.match(line):
+            so_far.clear()
         elif (
             is_code
+            and is_source
+            and _CONDITION.match(line)
+            and not _ADDED.search(line)
             and not _OUT_OF_REACH.search(line)
-            and (path.suffix == ".h" or (_CONDITION.match(line) and not _ADDED.search(line)))
         ):
-            found.add(number)
+            found[number] = _Place(file, at, so_far[file, at])
+            so_far[file, at] += 1
     return found
 
 
@@ -242,7 +274,7 @@ def _print(
         for name in sorted(names & found.keys()):
             print(_figure(name, found[name], taken))
             if missing in {name, "all"}:
-                _print_missing(name, found[name] - taken, copy)
+                _print_missing(found[name] - taken, copy)
         print(_figure(title, set().union(*(found[name] for name in names & found.keys())), taken))
     print(_figure("all", set().union(*found.values()), taken))
 
@@ -252,21 +284,13 @@ def _figure(name: str, branches: set[_Branch], taken: set[_Branch]) -> str:
     return f"{name:40} {len(branches & taken):6,} of {len(branches):6,} branches, {share:5.1f} %"
 
 
-def _print_missing(name: str, branches: set[_Branch], copy: Path) -> None:
-    """Print the lines that lack a branch; of a translation, the line of its source."""
-    [translation] = [each for each in copy.rglob(f"{name}.c") if "kernels" in each.parts]
-    sources = {path.name: path for path in (copy / "src").rglob("*.h")} | {
-        translation.name: translation
-    }
+def _print_missing(branches: set[_Branch], copy: Path) -> None:
+    """Print the lines of the source that lack a branch."""
+    headers = {path.name: path for path in (copy / "src").rglob("*.h")}
     for file, line in sorted({(branch.file, branch.line) for branch in branches}):
-        text = sources[file].read_text(encoding="utf-8").splitlines()
-        above = [match for each in text[line::-1] if (match := _SOURCE_LINE.match(each))][:1]
-        place, shown = f"{file}:{line}", text[line - 1]
-        if file == translation.name and above:
-            source, number = copy / "src" / above[0][1], int(above[0][2])
-            place = f"{source.name}:{number}"
-            shown = source.read_text(encoding="utf-8").splitlines()[number - 1]
-        print(f"  {place}  {shown.strip()}")
+        source = headers.get(file, copy / "src" / file)
+        text = source.read_text(encoding="utf-8").splitlines()[line - 1]
+        print(f"  {source.name}:{line}  {text.strip()}")
 
 
 if __name__ == "__main__":

@@ -376,6 +376,6 @@ KERNELS = {
 # The modules of the core that read bytes of others; what they refuse or count is tried here.
 READING = frozenset({
     "chrome", "csv_rows", "ctf", "ctf_packets", "event_rows", "jfr", "linux_records", "log_pairs",
-    "perf", "perfetto", "records", "scan_statemap", "service_rows", "spall", "sqlite_rows",
-    "strace", "varints",
+    "perf", "perf_data", "perfetto", "records", "scan_statemap", "service_rows", "spall",
+    "sqlite_rows", "strace", "trace_dat", "tracepoints", "varints",
 })  # fmt: skip

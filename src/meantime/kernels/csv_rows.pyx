@@ -55,6 +55,11 @@ cdef enum:
     NO_MEMORY = 2
     # `csv` refuses a longer field
     LONGEST_FIELD = 131072
+    # an empty field, beside the kinds of `TimeKind`
+    NO_TIME = 100
+
+
+MISSING = NO_TIME
 
 
 # What the number of a time is; see `time_text.h`.
@@ -70,9 +75,7 @@ cdef struct Column:
     int64_t *numbers
     uint8_t *kinds  # of the numbers
     int32_t *codes
-    int64_t *odd_rows  # numbers that need Python: their rows, and where their texts are
-    int64_t *odd_begins
-    int64_t *odd_sizes
+    int64_t *odd  # numbers that need Python: the row of each, where its text begins and ends
     int64_t odd_count
     int64_t odd_room
     time_minute minute  # of the date before
@@ -90,6 +93,7 @@ cdef bint widen(void **data, int64_t room, size_t width) noexcept nogil:
 cdef int put(Column *into, int64_t row, const char *at, int64_t size, int64_t offset) noexcept nogil:
     """Put a field into a column."""
     cdef int64_t number = 0, room
+    cdef int64_t *odd
     cdef int kind
     cdef intern_text text
     cdef int32_t code
@@ -102,6 +106,10 @@ cdef int put(Column *into, int64_t row, const char *at, int64_t size, int64_t of
                 return NO_MEMORY
         into.codes[row] = code
         return DONE
+    if size == 0:
+        into.kinds[row] = NO_TIME
+        into.numbers[row] = 0
+        return DONE
     kind = time_parse_next(at, at + size, &into.minute, &number)
     into.kinds[row] = <uint8_t>kind
     if LIKELY(kind != TIME_ODD):
@@ -110,15 +118,11 @@ cdef int put(Column *into, int64_t row, const char *at, int64_t size, int64_t of
     into.numbers[row] = 0
     if into.odd_count == into.odd_room:
         room = 2 * into.odd_room + 64
-        if not (
-            widen(<void**>&into.odd_rows, room, 8) and widen(<void**>&into.odd_begins, room, 8)
-            and widen(<void**>&into.odd_sizes, room, 8)
-        ):
+        if not widen(<void**>&into.odd, room, 3 * sizeof(int64_t)):
             return NO_MEMORY
         into.odd_room = room
-    into.odd_rows[into.odd_count] = row
-    into.odd_begins[into.odd_count] = offset
-    into.odd_sizes[into.odd_count] = size
+    odd = into.odd + 3 * into.odd_count
+    odd[0], odd[1], odd[2] = row, offset, offset + size
     into.odd_count += 1
     return DONE
 
@@ -235,14 +239,15 @@ def read_rows(
     Returns:
         None if the text has quotes or line ends that need the module `csv`. Otherwise how many rows
         have fewer fields, and how many have something in more; and for each column the codes and
-        the bytes by code, or its numbers with the `TimeKind` of each, and those that need Python as
-        row, begin and end in the text (their numbers are 0).
+        the bytes by code, or its numbers with the kind of each, a `TimeKind` or `MISSING`, and
+        those that need Python as int64 with three columns: row, begin and end in the text (their
+        numbers are 0).
     """
     cdef char separator = <char>ord(delimiter)
     cdef bint quoted = delimiter != "|"
     cdef int width = <int>len(wanted), each = 0, status
     cdef Py_ssize_t size = text.shape[0]
-    cdef int64_t rows = 0, short_rows = 0, long_rows = 0, i
+    cdef int64_t rows = 0, short_rows = 0, long_rows = 0
     cdef Column *columns
     cdef const char *begin
     cdef uint64_t seed = <uint64_t>int.from_bytes(os.urandom(8), "little")
@@ -276,23 +281,17 @@ def read_rows(
                 codes = column(<void**>&columns[each].codes, rows, np.int32)
                 found.append((codes, texts_of(&columns[each].table)))
                 continue
-            odd = [
-                (columns[each].odd_rows[i], columns[each].odd_begins[i],
-                 columns[each].odd_begins[i] + columns[each].odd_sizes[i])
-                for i in range(columns[each].odd_count)
-            ]
+            odd = column(<void**>&columns[each].odd, 3 * columns[each].odd_count, np.int64)
             numbers = column(<void**>&columns[each].numbers, rows, np.int64)
             kinds = column(<void**>&columns[each].kinds, rows, np.uint8)
-            found.append((numbers, kinds, odd))
+            found.append((numbers, kinds, odd.reshape(-1, 3)))
         return short_rows, long_rows, found
     finally:
         for each in range(width):
             free(columns[each].numbers)
             free(columns[each].kinds)
             free(columns[each].codes)
-            free(columns[each].odd_rows)
-            free(columns[each].odd_begins)
-            free(columns[each].odd_sizes)
+            free(columns[each].odd)
             intern_free(&columns[each].table)
         free(columns)
 

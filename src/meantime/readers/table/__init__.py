@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from meantime.errors import InputError
 from meantime.kernels.csv_rows import TimeKind
+from meantime.kernels.scan_statemap import count_lines
 from meantime.model.trace import Trace
 from meantime.readers.contract import lazy_trace
 from meantime.readers.decompress import SUFFIXES
+from meantime.readers.memory_limit import MemoryLimit
 from meantime.readers.table import slurm
 from meantime.readers.table.choosing import Chooser
 from meantime.readers.table.delimited import BLANKS, header_of, read_delimited
@@ -52,6 +54,8 @@ _PARQUET = b"PAR1"
 _ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
 _DUCKDB = slice(8, 12), b"DUCK"
 _SUFFIXES = (".csv", ".tsv", ".psv")
+# What a row takes at least: its times, what they are, and the numbers of its texts.
+_ROW_BYTES = 64
 
 
 def recognises(head: bytes, name: str) -> bool:
@@ -220,4 +224,7 @@ def _parts(source: Source, trace: Trace, options: ReadOptions, chooser: Chooser)
         records = import_module("meantime.readers.table.records")
         yield from records.array_parts(data, source, options, chooser)
     else:
+        rows = count_lines(data, 0, len(data)) if len(data) else 0
+        limit = MemoryLimit(source.name, source.most_memory)
+        limit.check(f"it has {rows:,} rows", _ROW_BYTES * rows)
         yield read_delimited(data, source.name, chooser, trace.anomalies)

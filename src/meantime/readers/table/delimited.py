@@ -10,13 +10,14 @@ import csv
 import io
 import itertools
 import re
+from array import array
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from meantime.errors import InputError
 from meantime.kernels.csv_rows import read_rows
-from meantime.model.columns import Coded
+from meantime.model.columns import Coded, Interner
 from meantime.readers.table.times import MISSING, TimeColumn, number_kinds, parse
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _REPLACE = "backslashreplace"
 _SNIFFED_BYTES = 1 << 14
 _SNIFFED_ROWS = 50
 _LINE_FEED = ord("\n")
+# So many fields at a time are numbers of Python.
+_PART_ROWS = 1 << 14
 _ENDS = {b"", b"\n", b"\r"}
 
 
@@ -118,8 +121,9 @@ def read_delimited(
             columns[each] = Coded(values, texts)
             continue
         kinds, others = rest
-        for row, a, b in others:
-            values[row], kinds[row] = parse(str(data[a:b], "utf-8", _REPLACE))
+        for part in range(0, len(others), _PART_ROWS):
+            for row, a, b in others[part : part + _PART_ROWS].tolist():
+                values[row], kinds[row] = parse(str(data[a:b], "utf-8", _REPLACE))
         columns[each] = TimeColumn(values, kinds)
     return columns
 
@@ -171,30 +175,51 @@ def _odd(
     anomalies: Anomalies,
 ) -> dict[str, TimeColumn | Coded]:
     """Return the columns of any text, as the module `csv` reads it."""
-    text = str(data, "utf-8", _REPLACE)
-    rows = csv.reader(
-        io.StringIO(text, newline=""), delimiter=delimiter, quoting=_quoting(delimiter)
-    )
+    text = io.TextIOWrapper(io.BytesIO(data), "utf-8", _REPLACE, newline="")
+    rows = csv.reader(text, delimiter=delimiter, quoting=_quoting(delimiter))
     try:
         names = [each.strip() for each in next(rows, [])]
         wanted = choose(names, (), ())
         check_once(names, wanted, name)
-        index = {each: names.index(each) for each in wanted}
-        columns: dict[str, list[str]] = {each: [] for each in wanted}
+        columns = {each: (_Times if wanted[each] else _Texts)() for each in wanted}
+        puts = [(names.index(each), column.put) for each, column in columns.items()]
         for row in rows:
             if not row:
                 continue
             anomalies.add("short_row", int(len(row) < len(names)))
             anomalies.add("long_row", int(any(row[len(names) :])))
-            for column, at in index.items():
-                columns[column].append(row[at] if at < len(row) else "")
+            for at, put in puts:
+                put(row[at] if at < len(row) else "")
     except csv.Error as error:
         raise InputError(name, f"malformed CSV ({error})", line=rows.line_num) from None
-    found: dict[str, TimeColumn | Coded] = {}
-    for each, texts in columns.items():
-        if wanted[each]:
-            parsed = np.array([parse(text) for text in texts], np.int64).reshape(-1, 2)
-            found[each] = TimeColumn(parsed[:, 0].copy(), parsed[:, 1].astype(np.uint8))
-        else:
-            found[each] = Coded.of(texts)
-    return found
+    return {each: column.column() for each, column in columns.items()}
+
+
+class _Times:
+    """A column of times that grows."""
+
+    def __init__(self) -> None:
+        self._values, self._kinds = array("q"), bytearray()
+
+    def put(self, text: str) -> None:
+        value, kind = parse(text)
+        self._values.append(value)
+        self._kinds.append(kind)
+
+    def column(self) -> TimeColumn:
+        return TimeColumn(np.array(self._values, np.int64), np.array(self._kinds, np.uint8))
+
+
+class _Texts:
+    """A column of texts that grows."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._known = Interner(self._names)
+        self._codes = array("i")
+
+    def put(self, text: str) -> None:
+        self._codes.append(self._known.code(text))
+
+    def column(self) -> Coded:
+        return Coded(np.array(self._codes, np.int32), self._names)

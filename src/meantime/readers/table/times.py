@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from meantime.errors import UsageError
-from meantime.kernels.csv_rows import TimeKind, parse_times
+from meantime.kernels.csv_rows import MISSING, TimeKind, parse_times
 from meantime.model.clocks import naive_dates
 from meantime.model.column_mapping import UNITS_NS
 from meantime.model.units import parse_instant
@@ -41,8 +41,7 @@ __all__ = [
     "times_of",
 ]
 
-# Kinds that only Python reads: no value, and a length of time in nanoseconds.
-MISSING: Final = 100
+# A kind that only Python reads: a length of time in nanoseconds.
 DURATION: Final = 101
 
 _LIMIT = 2**63 - 1
