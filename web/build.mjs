@@ -34,7 +34,7 @@ for (const page of pages) {
   writeFileSync(built, readFileSync(built, "utf8").replaceAll("]]>", "]] >"));
 }
 
-const viewer = ["viewer/viewer.css", "viewer/viewer.html", "viewer/viewer.js"];
+const viewer = ["viewer/viewer.css", "viewer/viewer.html", "viewer/viewer.js", "viewer/worker.js"];
 await build({
   root: here,
   configFile: false,
@@ -52,6 +52,19 @@ await build({
       fileName: () => "viewer.js",
       cssFileName: "viewer",
     },
+  },
+});
+// only one-file pages have it
+await build({
+  root: here,
+  configFile: false,
+  logLevel: "warn",
+  build: {
+    target: "es2022",
+    outDir: join(out, "viewer"),
+    emptyOutDir: false,
+    minify: true,
+    lib: { entry: join(here, "viewer/embedded-worker.ts"), formats: ["iife"], name: "meantime", fileName: () => "worker.js" },
   },
 });
 copyFileSync(join(here, "viewer/viewer.html"), join(out, "viewer/viewer.html"));

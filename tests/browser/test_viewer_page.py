@@ -1032,6 +1032,52 @@ def test_each_notice_of_two_files_is_dismissed_by_one_click(view: View, root: Pa
     assert len(titles) == len(set(titles)) > 1
 
 
+def test_a_lost_connection_is_said_and_what_was_missed_is_asked_for_again(view: View) -> None:
+    page = view(history_from_spans(SPANS))
+    complaints: list[str] = []
+    page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+    notice = page.locator(".notice:visible")
+
+    # not by the browser, which would report it
+    strange = {"Meantime-Status": "403"}
+    page.route("**/*", lambda route: route.fulfill(headers=strange, json={"error": "no token"}))
+    page.keyboard.press("Shift+Digit2")
+    page.wait_for_selector(".notice:visible >> text=Another server answers here now")
+    assert complaints == []
+    page.unroute("**/*")
+    page.route("**/*", lambda route: route.abort())
+    notice.get_by_role("button", name="Ask now").click()
+    page.wait_for_selector(".notice:visible >> text=The server has ended or does not answer")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.keyboard.press("w")
+    at_rest(page)
+    assert not any("/tile/" in each for each in asked)
+
+    page.unroute("**/*")
+    notice.get_by_role("button", name="Ask now").click()
+    page.wait_for_selector(".notice", state="hidden")
+    page.wait_for_selector(".stat-table tbody tr")
+    at_rest(page)
+
+    # a server that was started again with the same file, and one with another
+    def again(route: Route, path: str) -> None:
+        known = {k: v for k, v in route.request.headers.items() if k != "if-none-match"}
+        found = route.fetch(headers=known).json()
+        found["session"] = "another"
+        found["files"][0].update(path=path, name="b.json")
+        route.fulfill(json=found)
+
+    address = page.url
+    page.route("**/session.json", lambda route: again(route, "b.json"))
+    page.wait_for_selector(".notice:visible >> text=The server was started again, with b.json.")
+    page.unroute("**/session.json")
+    page.route("**/session.json", lambda route: again(route, ""), times=1)
+    with page.expect_event("load"):
+        pass
+    assert at_rest(page).url == address
+
+
 def test_texts_can_be_read_on_what_is_behind_them(view: View) -> None:
     page = view(history_from_picture("a  xxyy\nb  .xx."), fragment="#tab=stats")
     for theme in ("light", "dark"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import random
+import re
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -734,6 +736,62 @@ def test_content_that_a_page_has_is_not_sent_again(states: Page) -> None:
         etag = states.ask(target).headers["etag"]
         again = states.ask(target, if_none_match=etag)
         assert (again.status, again.body) == (304, b"")
+
+
+def test_answers_are_compressed_for_those_who_take_that(states: Page) -> None:
+    for target in ("/viewer.js", "/", "/tile/0/1/state/0/0/0"):
+        plain = states.ask(target)
+        packed = states.ask(target, accept_encoding="br, gzip;q=1.0")
+
+        assert "content-encoding" not in plain.headers
+        assert packed.headers["content-encoding"] == "gzip"
+        assert gzip.decompress(packed.body) == plain.body
+        assert len(packed.body) < 0.6 * len(plain.body)
+        assert packed.headers["etag"] == f"W/{plain.headers['etag']}"
+        assert states.ask(target, if_none_match=packed.headers["etag"]).status == 304
+
+
+def test_a_page_has_its_first_answers_inside(states: Page) -> None:
+    html = states.ask("/").body.decode()
+    text = re.search(r'id="meantime-first">(.*?)</script>', html)
+
+    assert text is not None
+    first = json.loads(text[1])
+    assert first == {each: states.get(f"/{each}") for each in ("session.json", "lanes/0/1")}
+
+
+def test_what_a_page_expects_is_no_error_of_the_browser(states: Page) -> None:
+    session = states.get("/session.json")["session"]
+    for target, status in [("/lanes/0/2", 410), ("/at?lane=99&time=1", 404), ("/flame?of=x", 400)]:
+        reply = states.ask(target, meantime_page=session)
+
+        assert (reply.status, reply.headers["meantime-status"]) == (200, str(status))
+        assert reply.headers["cache-control"] == "no-store"
+        assert list(reply.json) == ["error"]
+    assert "meantime-status" not in states.ask("/lanes/0/1", meantime_page=session).headers
+    stranger = states.ask("/", cookie="", meantime_page=session)
+    assert stranger.headers["meantime-status"] == "403"
+    # nothing is answered to a page of the server before, which may have shown other files
+    assert states.ask("/lanes/0/1", meantime_page="another").headers["meantime-status"] == "410"
+    assert states.get("/session.json") == states.ask("/session.json", meantime_page="another").json
+
+
+@pytest.mark.parametrize("change", ["deleted", "replaced", "cut", "changed"])
+def test_what_happens_to_a_file_that_was_read_is_said(tmp_path: Path, change: str) -> None:
+    trace = tmp_path / "t.json"
+    event = '{"ph":"X","ts":0,"dur":1,"pid":1,"tid":1,"name":"a"}'
+    trace.write_text(f"[{event},{event}]")
+    page = Page(str(trace))
+    if change == "deleted":
+        trace.unlink()
+    elif change == "replaced":
+        (tmp_path / "new").write_text("[]")
+        (tmp_path / "new").replace(trace)
+    else:
+        trace.write_text(f"[{event}]" if change == "cut" else f"[{event},{event},{event}]")
+
+    assert change in page.get("/session.json")["files"][0]["changed"]
+    assert page.get("/statistics?by=name")["rows"]
 
 
 def test_the_tag_of_a_tile_is_that_of_its_content() -> None:

@@ -2,7 +2,6 @@
 
 import type { EmbeddedFile } from "./embedded-data";
 import type { Message, Reply } from "./embedded-worker";
-import EmbeddedWorker from "./embedded-worker?worker&inline";
 import type { LaneNames, LaneTable, Note, RawTile, SessionInfo } from "./protocol";
 import type { Answers, Arguments, Source } from "./source";
 import { SourceError } from "./source";
@@ -22,7 +21,7 @@ type Question = Message extends infer Each ? (Each extends Message ? Omit<Each, 
 export class EmbeddedSource implements Source {
   readonly isEmbedded = true;
   readonly missing: string | null;
-  private readonly worker = new EmbeddedWorker();
+  private readonly worker = new Worker(URL.createObjectURL(new Blob([document.getElementById("meantime-worker")!.textContent!], { type: "text/javascript" })));
   private readonly waiting = new Map<number, { resolve(answer: unknown): void; reject(reason: Error): void }>();
   private readonly opened = new Map<number, Promise<LaneTable>>();
   private id = 0;

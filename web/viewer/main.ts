@@ -36,6 +36,8 @@ async function open(): Promise<void> {
   const loaded = holdLoad(body);
   try {
     const embedded = embeddedSession();
+    // the token is in the cookie now
+    if (!embedded) history.replaceState(null, "", location.pathname + location.hash);
     const source = embedded ? new EmbeddedSource(embedded) : new ServerSource();
     const info = await source.session();
     if (info) void new ViewerPage(body, source, info, loaded);

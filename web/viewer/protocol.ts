@@ -18,6 +18,8 @@ export interface FileInfo {
   read_bytes: number;
   total_bytes: number;
   error: string | null;
+  /** What happened to the file since it was read, such as `was deleted`. */
+  changed?: string | null;
   layout: number | null;
   version: number;
   start_ns: Ns | null;
@@ -40,6 +42,8 @@ export interface FileInfo {
 }
 
 export interface SessionInfo {
+  /** Differs between servers. */
+  session?: string;
   title: string;
   files: FileInfo[];
   axis: { start_ns: Ns; end_ns: Ns } | null;

@@ -137,6 +137,13 @@ export class TileStore {
     }
   }
 
+  /** Asks again at once for what could not be had. */
+  retry(): void {
+    for (const entry of this.entries.values()) entry.failed = 0;
+    this.problem = "";
+    this.arrived();
+  }
+
   /** Drops the tiles of a file whose lanes have other numbers now. */
   drop(file: number): void {
     for (const [key, entry] of this.entries) {

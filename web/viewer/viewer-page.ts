@@ -42,6 +42,8 @@ import { Tour } from "./tour";
 const REST_MS = 140;
 const HOVER_MS = 35;
 const POLL_MS = 500;
+/** How often the server is asked whether something has happened to files that are read. */
+const LOOK_MS = 5000;
 const SEARCH_MS = 200;
 const MESSAGE_MS = 3000;
 const EDGE_PX = 5;
@@ -137,7 +139,8 @@ export class ViewerPage {
   private typed = "";
   /** The command that opens files that were dropped on the page. */
   private drop = "";
-  private wasBroken = false;
+  /** The files that a server shows that was started in place of the one before, if they are others. */
+  private other = "";
   /** Whether lanes are being read. */
   private isReading = true;
   /** Whether the page shows what its address says. */
@@ -250,13 +253,15 @@ export class ViewerPage {
     this.isFitted = true;
   }
 
-  /** Asks for the session again while a file is being read or grows. */
+  /** Asks for the session again: often while a file is being read or grows, and then whether it is still what was read. */
   private async follow(): Promise<void> {
+    const { connection } = this.source;
+    if (!connection) return;
+    connection.listen((problem) => void this.connected(problem));
     for (;;) {
       const isGrowing = this.session.info.files.some(({ status }) => status === "reading" || status === "following");
-      if (!isGrowing) return;
-      await new Promise((resolve) => setTimeout(resolve, document.hidden ? 4 * POLL_MS : POLL_MS));
-      await this.askAgain();
+      await new Promise((resolve) => setTimeout(resolve, !isGrowing ? LOOK_MS : document.hidden ? 4 * POLL_MS : POLL_MS));
+      if (connection.problem === null && (isGrowing || !document.hidden)) await this.askAgain();
     }
   }
 
@@ -265,15 +270,32 @@ export class ViewerPage {
     if (this.source.isEmbedded) return;
     try {
       const info = await this.source.session();
-      if (this.wasBroken) {
-        this.wasBroken = false;
-        this.showFiles();
+      if (!info) return;
+      const { session, files } = this.session.info;
+      if (info.session === session) await this.readLanes(this.session.update(info));
+      // a server that was started again: the address has what is seen
+      else if (info.files.map(({ path }) => path).join("\n") === files.map(({ path }) => path).join("\n")) location.reload();
+      else {
+        this.other = info.files.map(({ name }) => name).join(", ");
+        this.showNotice();
       }
-      if (info) await this.readLanes(this.session.update(info));
-    } catch {
-      this.wasBroken = true;
-      this.showFiles();
+    } catch (reason) {
+      // the connection is looked after
+      if (!(reason instanceof SourceError)) throw reason;
     }
+  }
+
+  /** The server no longer answers, or does so again: then it is asked again for what is shown. */
+  private async connected(problem: string | null): Promise<void> {
+    // one that was dismissed was another time
+    if (problem !== null) this.dismissed.delete(`lost ${problem}`);
+    this.showNotice();
+    if (problem !== null) return;
+    this.say("The server answers again");
+    await this.askAgain();
+    this.session.tiles.retry();
+    this.answers.invalidate();
+    this.redraw();
   }
 
   private build(): void {
@@ -402,9 +424,10 @@ export class ViewerPage {
   private showNotice(): void {
     const { session } = this;
     const notices: { key: string; title: string; text: string; actions: [string, () => void][]; part?: number; field?: HTMLElement }[] = [];
-    if (this.wasBroken || session.tiles.problem) {
-      notices.push({ key: "", title: "No answer.", text: this.wasBroken ? "The server has ended or does not answer; what is on the page stays." : session.tiles.problem, actions: [] });
-    }
+    const { connection } = this.source;
+    if (connection?.problem) notices.push({ key: `lost ${connection.problem}`, title: "Not connected.", text: `${connection.problem} What is on the page stays, and it is asked again now and then.`, actions: [["Ask now", () => connection.retry()]] });
+    else if (this.other) notices.push({ key: `other ${this.other}`, title: "Other files.", text: `The server was started again, with ${this.other}.`, actions: [["Show", () => location.assign(location.pathname)]] });
+    else if (session.tiles.problem) notices.push({ key: `problem ${session.tiles.problem}`, title: "No answer.", text: session.tiles.problem, actions: [] });
     const { damage } = session.tiles;
     if (damage) notices.push({ key: `damage ${damage.text}`, title: "Damaged.", text: `${withTimes(session, session.files[damage.file]!, damage.text)}. What cannot be read is hatched.`, actions: [] });
     for (const file of session.files) {
@@ -427,6 +450,7 @@ export class ViewerPage {
         const total = info.total_bytes ? ` of ${megabytes(info.total_bytes)}` : "";
         notices.push({ key: "", title: "Reading", text: `${info.name}, ${isRead ? "all of it: the lanes are being finished" : `${megabytes(info.read_bytes)}${total}; what is read is drawn`}.`, actions: [], ...(info.total_bytes ? { part: info.read_bytes / info.total_bytes } : {}) });
       }
+      if (info.changed) notices.push({ key: `changed ${info.name} ${info.changed}`, title: "No longer the same.", text: `${info.name} ${info.changed}; what was read before is shown.`, actions: [] });
       if (info.error && file.table) notices.push({ key: `error ${info.name} ${info.error}`, title: "Not complete.", text: withTimes(session, file, info.error), actions: [] });
       const { missing } = this.source;
       if (missing) notices.push({ key: "missing", title: "Not everything is here.", text: missing, actions: [] });

@@ -8,11 +8,11 @@ served by a path of the file system.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import hmac
 import json
 import os
-from base64 import b64encode
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from meantime.server.lanes import LaneTree
     from meantime.server.session import OpenFile, Session, Shown
@@ -58,18 +59,24 @@ _TYPES = {
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
 }
-# The answer to the address that has the token: goes to the address without it. It is a page, since
-# browsers keep a strict cookie back if another program or page led to a redirect.
-_ENTER = 'location.replace("/" + location.hash)'
-_ENTRANCE = f"<!doctype html><meta charset=utf-8><title>meantime</title><script>{_ENTER}</script>"
-_ENTRANCE_POLICY = (
-    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
-    f" script-src 'sha256-{b64encode(hashlib.sha256(_ENTER.encode()).digest()).decode()}'"
-)
 _STRANGER = "open the address that `meantime view` printed: the token in it is missing here"
 _MOST_TAGS = 100_000
 # What was asked for and nobody waits for any more; nginx's status for it.
 _CLOSED = 499
+# Browsers report other statuses than 200 as errors, also those that a page expects: a request with
+# the first header is answered by 200, and the second one has the status. The first names the
+# session that the page is of.
+_PAGE, _STATUS = "meantime-page", "meantime-status"
+_ANY_SESSION = "1"
+# Where the page has its first answers, and how many bytes these have at most.
+_MARK = b"<!--meantime-data-->"
+_MOST_FIRST_BYTES = 2**20
+# Less is not worth compressing; from so many bytes on it is done in a thread. The files of the page
+# are compressed once, and so well.
+_SMALL_BYTES = 1_000
+_LARGE_BYTES = 2**16
+_QUICK, _WELL = 1, 9
+_GZIPPED = {"content-encoding": "gzip", "vary": "Accept-Encoding"}
 
 
 def application(session: Session, token: str) -> ASGIApp:
@@ -99,15 +106,16 @@ def application(session: Session, token: str) -> ASGIApp:
             Exception: _failed,
         },
     )
-    return _Guard(app, token)
+    return _Guard(app, token, session.token)
 
 
 class _Guard:
     """Rejects requests of other sites, and of programs that do not have the token."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, session: str) -> None:
         self._app = app
         self._token = token
+        self._session = session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -122,30 +130,33 @@ class _Guard:
         problem = _foreign(host, headers.get("origin"))
         # one cookie for each port, by the port that the browser sees: `ssh -L` may change it
         cookie = f"meantime-{_name_and_port(host)[1] or 80}"
-        # a link from anywhere may have the token
+        # a link from anywhere may have the token: the page then has it as a cookie
         if problem is None and scope["path"] == "/" and self._is(request.query_params.get("token")):
-            await self._enter(cookie)(scope, receive, send)
+            entered = f"{cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+
+            async def enter(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    kept = MutableHeaders(scope=message)
+                    kept["set-cookie"], kept["cache-control"] = entered, "no-store"
+                await send(message)
+
+            await self._app(scope, receive, enter)
             return
         if problem is None and headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
             problem = "the request comes from another site"
         if problem is None and not self._is(request.cookies.get(cookie)):
             problem = _STRANGER
         if problem is not None:
-            await _error(403, problem)(scope, receive, send)
+            await _error(request, 403, problem)(scope, receive, send)
+            return
+        known = headers.get(_PAGE, _ANY_SESSION)
+        if known not in {_ANY_SESSION, self._session} and scope["path"] != "/session.json":
+            await _error(request, 410, "the server was started again")(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
     def _is(self, given: str | None) -> bool:
         return given is not None and hmac.compare_digest(given.encode(), self._token.encode())
-
-    def _enter(self, cookie: str) -> Response:
-        headers = {
-            **_headers(),
-            "cache-control": "no-store",
-            "content-security-policy": _ENTRANCE_POLICY,
-            "set-cookie": f"{cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict",
-        }
-        return Response(_ENTRANCE, 200, headers, media_type=_TYPES["html"])
 
 
 def _name_and_port(host: str) -> tuple[str, str]:
@@ -181,26 +192,28 @@ def _text(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode(errors="backslashreplace")
 
 
-def _error(status: int, sentence: str) -> Response:
-    return Response(_json({"error": sentence}), status, _headers(), media_type="application/json")
+def _error(request: Request, status: int, sentence: str) -> Response:
+    headers = {**_headers(), "cache-control": "no-store"}
+    if _PAGE in request.headers:
+        headers[_STATUS] = str(status)
+        status = 200
+    return Response(_json({"error": sentence}), status, headers, media_type="application/json")
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     """Return the answer to a request that cannot be met."""
-    del request
     if isinstance(error, HTTPException):
-        found = _error(error.status_code, str(error.detail))
+        found = _error(request, error.status_code, str(error.detail))
         found.headers.update(error.headers or {})
         return found
     if isinstance(error, MeantimeError):
-        return _error(400, str(error))
-    return _error(404, str(error.args[0]) if error.args else "there is no such thing")
+        return _error(request, 400, str(error))
+    return _error(request, 404, str(error.args[0]) if error.args else "there is no such thing")
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     """Return the answer to a request that met a defect of meantime; its text goes to the log."""
-    del request
-    return _error(500, f"{type(error).__name__}: {error}"[:MOST_TEXT])
+    return _error(request, 500, f"{type(error).__name__}: {error}"[:MOST_TEXT])
 
 
 class _Served:
@@ -220,10 +233,25 @@ class _Served:
         self._statements = anyio.CapacityLimiter(1)
         # the tags of tiles that were sent, by what identifies them in this session
         self._tags: dict[str, str] = {}
+        # the compressed files of the page, by their tags
+        self._compressed: dict[str, bytes] = {}
         self._questions: ModuleType | None = None
 
     async def page(self, request: Request) -> Response:
-        return await self._static(request, "viewer.html")
+        """Return the page with the answers that it needs first, each of which would be a trip."""
+        if not (self._assets / "viewer.html").is_file():
+            raise HTTPException(404, "there is no such page")
+        first: dict[str, Any] = {"session.json": document(self._session_document())}
+        for file in self._session.files:
+            if file.shown is not None:
+                address = f"lanes/{file.index}/{file.shown.layout}"
+                first[address] = await run_sync(_lanes, file.shown, limiter=self._answers)
+        data = _text(first).replace(b"<", b"\\u003c")
+        html = (self._assets / "viewer.html").read_bytes()
+        if len(data) <= _MOST_FIRST_BYTES:
+            element = b'<script type="application/json" id="meantime-first">%s</script>' % data
+            html = html.replace(_MARK, element)
+        return await self._tagged(request, html, _TYPES["html"])
 
     async def named(self, request: Request) -> Response:
         """Return a file of the page, or the answer to a question about a file of the session."""
@@ -249,14 +277,27 @@ class _Served:
         names = {each.name for each in self._assets.iterdir()} if self._assets.is_dir() else set()
         if kind is None or name not in names:
             raise HTTPException(404, "there is no such page")
-        return self._tagged(request, (self._assets / name).read_bytes(), kind)
+        data = (self._assets / name).read_bytes()
+        etag = _tag(data)
+        if _has(request, etag):
+            return self._unchanged(etag)
+        if not _takes_gzip(request):
+            return await self._reply(request, data, kind, etag)
+        if etag not in self._compressed:
+            self._compressed[etag] = await run_sync(_compressed, data, _WELL)
+        headers = {**_headers(), "etag": f"W/{etag}", **_GZIPPED}
+        return Response(self._compressed[etag], 200, headers, media_type=kind)
 
     async def session(self, request: Request) -> Response:
+        return await self._tagged(request, _json(self._session_document()), "application/json")
+
+    def _session_document(self) -> dict[str, Any]:
         shown = self._session.document()
         reason = self._notes.reason()
         shown["notes"] = {"writable": reason is None, "reason": reason}
         shown["sql"] = is_installed()
-        return self._tagged(request, _json(shown), "application/json")
+        shown["session"] = self._session.token
+        return shown
 
     async def lanes(self, request: Request) -> Response:
         file = self._file(request.path_params["file"])
@@ -264,18 +305,10 @@ class _Served:
         etag = self._etag("lanes", file.index, shown.layout)
         if _has(request, etag):
             return self._unchanged(etag)
-        data = await self._run(
-            # columns have no times, which take a while to look for in millions of values
-            request,
-            lambda: _text(
-                {
-                    "layout": shown.layout,
-                    **packed_columns(shown.tree.columns(every_name=False)),
-                }
-            ),
-            self._answers,
-        )
-        return data if isinstance(data, Response) else self._reply(data, "application/json", etag)
+        data = await self._run(request, lambda: _text(_lanes(shown)), self._answers)
+        if isinstance(data, Response):
+            return data
+        return await self._reply(request, data, "application/json", etag)
 
     async def names(self, request: Request) -> Response:
         tree = self._shown(
@@ -298,7 +331,7 @@ class _Served:
         data = await self._run(request, found, self._answers)
         if isinstance(data, Response):
             return data
-        return self._tagged(request, data, "application/json")
+        return await self._tagged(request, data, "application/json")
 
     async def tile(self, request: Request) -> Response:
         asked = request.path_params
@@ -327,9 +360,9 @@ class _Served:
             )
         if isinstance(data, Response):
             return data
-        reply = self._tagged(request, data, "application/octet-stream")
+        reply = await self._tagged(request, data, "application/octet-stream")
         if key is not None:
-            self._tags[key] = reply.headers["etag"]
+            self._tags[key] = reply.headers["etag"].removeprefix("W/")
             if len(self._tags) > _MOST_TAGS:
                 self._tags.pop(next(iter(self._tags)))
         return reply
@@ -365,11 +398,11 @@ class _Served:
             raise found
         if isinstance(found, Response):
             return found
-        return self._tagged(request, found, "application/json")
+        return await self._tagged(request, found, "application/json")
 
     async def progress(self, request: Request) -> Response:
         data = _text({"running": self._long.progress()})
-        return self._tagged(request, data, "application/json")
+        return await self._tagged(request, data, "application/json")
 
     async def _answered(
         self,
@@ -391,8 +424,8 @@ class _Served:
         if data is None:
             return Response(None, _CLOSED)
         if not tree.history.built:
-            return self._tagged(request, data, "application/json")
-        return self._reply(data, "application/json", key)
+            return await self._tagged(request, data, "application/json")
+        return await self._reply(request, data, "application/json", key)
 
     async def notes(self, request: Request) -> Response:
         if request.method in {"GET", "HEAD"}:
@@ -402,10 +435,10 @@ class _Served:
                 return self._unchanged(etag)
             # as they are: a page's own numbers are not times of this server
             data = json.dumps({"notes": notes}).encode()
-            return self._reply(data, "application/json", etag)
+            return await self._reply(request, data, "application/json", etag)
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             raise HTTPException(415, "notes are application/json")
-        expected = request.headers.get("if-match", "").strip('"')
+        expected = request.headers.get("if-match", "").removeprefix("W/").strip('"')
         body = b""
         async for part in request.stream():
             body += part
@@ -417,7 +450,7 @@ class _Served:
             raise HTTPException(412, str(error)) from None
         except ReadOnlyError as error:
             raise HTTPException(409, str(error)) from None
-        return self._reply(b"{}", "application/json", f'"{digest}"')
+        return await self._reply(request, b"{}", "application/json", f'"{digest}"')
 
     def _file(self, index: int) -> OpenFile:
         if not 0 <= index < len(self._session.files):
@@ -437,13 +470,23 @@ class _Served:
         text = "\0".join(map(str, (self._session.token, *parts)))
         return f'"{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}"'
 
-    def _tagged(self, request: Request, data: bytes, kind: str) -> Response:
+    async def _tagged(self, request: Request, data: bytes, kind: str) -> Response:
         """Return content with a tag of it, or only that the page has it already."""
-        etag = f'"{hashlib.blake2b(data, digest_size=12).hexdigest()}"'
-        return self._unchanged(etag) if _has(request, etag) else self._reply(data, kind, etag)
+        etag = _tag(data)
+        if _has(request, etag):
+            return self._unchanged(etag)
+        return await self._reply(request, data, kind, etag)
 
-    def _reply(self, data: bytes, kind: str, etag: str) -> Response:
-        return Response(data, 200, {**_headers(), "etag": etag}, media_type=kind)
+    async def _reply(self, request: Request, data: bytes, kind: str, etag: str) -> Response:
+        """Return content, compressed for those who take that: `ssh -L` may be slow."""
+        headers = {**_headers(), "etag": etag}
+        if len(data) >= _SMALL_BYTES and _takes_gzip(request):
+            headers |= {"etag": f"W/{etag}", **_GZIPPED}
+            if len(data) < _LARGE_BYTES:
+                data = _compressed(data, _QUICK)
+            else:
+                data = await run_sync(_compressed, data, _QUICK, limiter=self._answers)
+        return Response(data, 200, headers, media_type=kind)
 
     def _unchanged(self, etag: str) -> Response:
         return Response(None, 304, {**_headers(), "etag": etag})
@@ -463,3 +506,21 @@ def _has(request: Request, etag: str) -> bool:
     """Return whether a page has the content with this tag."""
     known = request.headers.get("if-none-match", "")
     return etag in {each.strip().removeprefix("W/") for each in known.split(",")}
+
+
+def _lanes(shown: Shown) -> dict[str, Any]:
+    # columns have no times, which take a while to look for in millions of values
+    return {"layout": shown.layout, **packed_columns(shown.tree.columns(every_name=False))}
+
+
+def _tag(data: bytes) -> str:
+    return f'"{hashlib.blake2b(data, digest_size=12).hexdigest()}"'
+
+
+def _takes_gzip(request: Request) -> bool:
+    accepted = request.headers.get("accept-encoding", "").split(",")
+    return any(each.partition(";")[0].strip() == "gzip" for each in accepted)
+
+
+def _compressed(data: bytes, level: int) -> bytes:
+    return gzip.compress(data, level, mtime=0)

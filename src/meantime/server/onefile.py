@@ -235,6 +235,8 @@ class _Shell(NamedTuple):
         text = _STYLE.sub(inline_style, _SCRIPT.sub("", text))
         # an inline script runs where it stands, so it is after the data and the body
         bodies = "".join(map(inline_script, scripts))
+        worker = (folder / "worker.js").read_text("utf-8").replace("</script", "<\\/script")
+        worker = f'<script type="text/plain" id="meantime-worker">{worker}</script>\n'
         policy = _POLICY.format(scripts=f"script-src {' '.join(hashes)}")
         meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         text = text.replace("<head>", f"<head>{meta}", 1)
@@ -242,7 +244,7 @@ class _Shell(NamedTuple):
         end, closing, rest = after.rpartition("</body>")
         if not closing:
             end, rest = after, ""
-        shell = cls(before.encode(), f"{end}{bodies}{closing}{rest}".encode())
+        shell = cls(f"{before}{worker}".encode(), f"{end}{bodies}{closing}{rest}".encode())
         return shell, len(shell.before) + len(shell.after)
 
 

@@ -41,6 +41,8 @@ _MOST_LOST = 10_000
 # whose ranges have no events.
 _SAMPLES_LOST = "samples_skipped"
 _EVENTS_LOST = {"records_lost", "records_rotated", "segment_damaged"}
+# How often a file that was read is looked at: it may be gone.
+_WATCH_S = 2.0
 # How often a file that is followed is looked at, and how much of the time may go into reading it.
 _LOOK_S = 1.0
 _READING_SHARE = 0.5
@@ -123,6 +125,10 @@ class OpenFile:
         self.shown: Shown | None = None
         self._core: CoreRange | None = None
         self._stopped = threading.Event()
+        # what it was when it was read, unless that cannot change, and since then
+        self._signature: object = None
+        self._changed: str | None = None
+        self._next_look_s = 0.0
 
     def read(self, *, follow: bool, prepare: bool = False) -> None:
         """Read the file, and with `follow` what is added to it, until `stop` is called.
@@ -149,6 +155,7 @@ class OpenFile:
             if history.built:
                 with suppress(MeantimeError, MemoryError):
                     self._core = core_range(history)
+            self._signature = before
             self.status = "ready"
             if prepare and self.shown is not None:
                 # the tiles say what is wrong
@@ -201,6 +208,18 @@ class OpenFile:
             # what has been read so far may be in no order yet; the finished history is
             self.error = None if self.shown else _sentence(error)
 
+    def changed(self) -> str | None:
+        """Return what has happened to the file since it was read; None if nothing."""
+        now_s = time.monotonic()
+        if self._signature is not None and now_s >= self._next_look_s:
+            now = _signature(self.path)
+            # a directory may have many files
+            self._next_look_s = 2 * time.monotonic() - now_s + _WATCH_S
+            self._changed = None
+            if now != self._signature:
+                self._changed = _problem(self._signature, now) or "was changed after it was read"
+        return self._changed
+
     def align(self, found: Alignment, clock: Clock) -> None:
         """Show the file in the times of the first one from now on, as messages say.
 
@@ -235,7 +254,7 @@ class OpenFile:
             problem = _problem(before, now)
             before = now
             if problem is not None:
-                self.error = f"{self.path}: {problem}; what was read before is shown"
+                self.error = f"{self.path}: the file {problem}; what was read before is shown"
                 if now is None:
                     continue
                 self.status = "ready"
@@ -273,6 +292,7 @@ class OpenFile:
             "read_bytes": self.read_bytes,
             "total_bytes": self.total_bytes,
             "error": error,
+            "changed": self.changed(),
             "layout": None if shown is None else shown.layout,
             "version": 0 if shown is None else shown.version,
         }
@@ -345,7 +365,9 @@ def _lost_of(history: History) -> str | None:
 
 
 def _signature(path: str) -> object:
-    """Return what changes when a file or directory does; None if it is not there."""
+    """Return what changes when a file or directory does; None if it is not there, or no file."""
+    if path in {"", "-"} or is_url(path):
+        return None
     try:
         found = Path(path).stat()
         if not Path(path).is_dir():
@@ -360,13 +382,13 @@ def _signature(path: str) -> object:
 def _problem(before: Any, now: Any) -> str | None:
     """Return why what is read now would not continue what was read before."""
     if now is None:
-        return "the file was deleted"
+        return "was deleted"
     if before is None:
-        return "the file was deleted and written again"
+        return "was deleted and written again"
     if before[0] != now[0]:
-        return "the file was replaced by another one"
+        return "was replaced by another one"
     if isinstance(now[1], int) and now[1] < before[1]:
-        return "the file was cut"
+        return "was cut"
     return None
 
 
