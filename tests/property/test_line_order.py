@@ -141,6 +141,18 @@ def _of_threads(format_: str, lines: list[tuple[int, int]], folder: Path) -> dic
     return {name: count for name, count in dict(trace.anomalies).items() if name in ORDER}
 
 
+@pytest.mark.parametrize("message", ["w{0} did {1}", "worker w{0}: job {1} of w{0}", "by={0} {1}"])
+def test_threads_are_known_by_a_word_of_messages(
+    message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def line(ns: int, thread: int) -> str:
+        said = message.format(thread, ns)
+        return f"2026-03-02 08:00:{ns // 10**9:02}.{ns // 10**6 % 1000:03} INFO {said}"
+
+    monkeypatch.setitem(_THREADS, "log", line)
+    test_threads_that_write_late_have_an_order_of_their_own("log", tmp_path)
+
+
 @pytest.mark.parametrize("format_", _THREADS)
 def test_threads_that_write_late_have_an_order_of_their_own(format_: str, tmp_path: Path) -> None:
     """Every second of each thread, of which the second one writes its lines a second late."""

@@ -413,8 +413,6 @@ class Definition:
             if not 0 <= state < len(states):
                 raise BadError("state")
         is_late = time < self.prior.get(entity, 0)
-        if is_late and not self.lenient:
-            raise BadError("order")
         self.anomalies["sorted_record"] += is_late
         self._has(entity)
         if not is_late:
@@ -460,7 +458,6 @@ class Definition:
 REASONS = {
     "json": "illegal datum: invalid JSON: ",
     "state": 'illegal datum: "state" is .*, but this trace defines ',
-    "order": "illegal datum: time [0-9]+ is out of order with respect to prior time [0-9]+ of ",
     "time": 'illegal datum: "time" is .*, which exceeds the largest possible time',
     "record": "illegal datum: ",
     "missing": "missing metadata payload",

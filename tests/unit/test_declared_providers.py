@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meantime
-from meantime.errors import ProviderError
+from meantime.errors import InputError, ProviderError
 from meantime.model.events import Event
 from meantime.opening.history_from_path import open_history
 from meantime.providers.declared import declare
@@ -462,19 +462,39 @@ def test_what_is_nested_too_deeply_is_refused() -> None:
             declare(toml.encode(), "x.toml")
 
 
-@pytest.mark.parametrize(("name", "is_found"), [("sched_swich", False), ("sched_switch", True)])
-def test_events_that_the_trace_does_not_have_are_counted_with_the_nearest_names(
-    name: str,
-    is_found: bool,  # noqa: FBT001 - a parameter of the test
-) -> None:
-    provider = declare(
-        f'[[on]]\nevent = "{name}"\nchange = [{{ path = "CPUs/0", set = "busy" }}]\n'.encode(), "p"
-    )
-    history = meantime.build([Event(1, "sched_switch"), Event(5, "sched_waking")], provider)
+def of_events(*names: str) -> History:
+    """A history that a declaration makes of two events of a scheduler."""
+    on = [
+        f'[[on]]\nevent = "{name}"\nchange = [{{ path = "CPUs/0", set = "busy" }}]\n'
+        for name in names
+    ]
+    events = [Event(1, "sched_switch"), Event(5, "sched_waking")]
+    return meantime.build(events, declare("".join(on).encode(), "p"))
 
-    assert history.anomalies["no_such_event"] == (not is_found)
-    found = history.facts.get("events not found")
-    assert found == (None if is_found else "sched_swich (nearest: sched_switch, sched_waking)")
+
+def test_a_trace_without_any_event_that_is_declared_is_an_error_with_the_nearest_names() -> None:
+    with pytest.raises(
+        InputError, match="none of it is used: it has no event sched_swich"
+    ) as found:
+        of_events("sched_swich")
+    assert "(nearest: sched_switch, sched_waking)" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (["sched_switch", "sched_wakin"], "sched_wakin (nearest: sched_waking)"),
+        (["sched_switch", "irq_entry"], None),
+        (["sched_switch", "sched_waking", "sched_waken"], None),
+    ],
+)
+def test_an_event_that_is_called_nearly_as_an_unused_one_is_counted(
+    names: list[str], missing: str | None
+) -> None:
+    history = of_events(*names)
+
+    assert history.anomalies["no_such_event"] == (missing is not None)
+    assert history.facts.get("events not found") == missing
 
 
 SERVED = """
@@ -581,14 +601,13 @@ def test_spans_of_a_history_on_disk(tmp_path: Path) -> None:
 
 def test_events_that_the_trace_does_not_have_are_said_on_opening(tmp_path: Path) -> None:
     trace, provider = tmp_path / "a.jsonl", tmp_path / "p.toml"
-    trace.write_text('{"time_ns": 1, "name": "sched_switch"}\n')
-    provider.write_text(
-        '[[on]]\nevent = "sched_swich"\nchange = [{ path = "CPUs/0", set = "busy" }]\n'
-    )
+    trace.write_text('{"time_ns": 1, "name": "sched_switch"}\n{"time_ns": 2, "name": "e"}\n')
+    change = 'change = [{ path = "CPUs/0", set = "busy" }]'
+    provider.write_text(f'[[on]]\nevent = "sched_swich"\n{change}\n[[on]]\nevent = "e"\n{change}\n')
     said: list[str] = []
 
     open_history(trace, provider=provider, notify=said.append)
 
     assert [each.partition(": ")[2] for each in said] == [
-        "the trace has no event sched_swich (nearest: sched_switch): there are no states"
+        "the trace has no event sched_swich (nearest: sched_switch)"
     ]

@@ -325,7 +325,7 @@ def test_stacks_of_samples_begin_with_the_name_of_the_program(tmp_path: Path) ->
 
     # a sample without a stack is a box of its own
     assert named == ["idle 10", "tick;main;work 10", "tock;main;work 10"]
-    assert out.read_text() == "main;work 20\n"
+    assert out.read_text() == "main;work 20\n(no stack) 10\n"
 
 
 def test_the_subtitle_says_what_was_selected(tmp_path: Path) -> None:

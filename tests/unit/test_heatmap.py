@@ -736,3 +736,14 @@ def test_a_quiet_window_is_an_empty_map(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err.endswith(
         "unknown name 'c'; the most frequent names are: 'a', 'b'\n"
     )
+
+
+def test_ratios_are_for_json_alone_in_python_too(tmp_path: Path) -> None:
+    view = meantime.heatmap(
+        history_from_picture("disk0  aabbaabb"), period=4, states="a", value="utilisation"
+    )
+
+    assert json.loads(b"".join(view.render("json")))["value"] == "utilisation"
+    for form in ("svg", "html", "png"):
+        with pytest.raises(UsageError, match=r"--value utilisation applies to \.json"):
+            view.save(tmp_path / f"x.{form}")

@@ -440,7 +440,8 @@ def test_lenient_reading_counts_bad_records_and_continues() -> None:
     }
 
 
-def test_lenient_reading_sorts_in_what_comes_late() -> None:
+@pytest.mark.parametrize("lenient", [False, True])
+def test_what_comes_late_is_sorted_in(lenient: bool) -> None:  # noqa: FBT001 - a parameter
     data = [
         '{"time": "30", "entity": "a", "state": 0, "value": 2.5}\n',
         '{"time": "10", "entity": "a", "state": 1}\n',
@@ -449,7 +450,7 @@ def test_lenient_reading_sorts_in_what_comes_late() -> None:
         '{"time": "10", "entity": "a", "state": 0}\n',
         '{"time": "40", "entity": "a", "state": 1}\n',
     ]
-    trace, rows = read(META + "".join(data), lenient=True)
+    trace, rows = read(META + "".join(data), lenient=lenient)
 
     # those of one time are in the order of the file, as the last of them counts
     assert [row[:3] for row in rows] == [
@@ -462,8 +463,21 @@ def test_lenient_reading_sorts_in_what_comes_late() -> None:
     ]
     assert dict(trace.anomalies) == {"sorted_record": 3}
     assert trace.facts["latest record"] == "20ns late"
-    with pytest.raises(InputError, match="time 10 is out of order with respect to prior time 30"):
-        read(META + "".join(data))
+
+
+def test_what_comes_late_behind_a_batch_or_with_a_range_names_the_option(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = META + "".join(
+        f'{{"time": "{time}", "entity": "a", "state": {time % 2}}}\n' for time in (1, 2, 3, 4, 2)
+    )
+    refused = "time 2 is out of order with respect to prior time 4 .*--lenient sorts all"
+    with pytest.raises(InputError, match=refused):
+        read(data, start=0, end=2)
+    monkeypatch.setattr("meantime.readers.statemap.reader.BATCH_ROWS", 3)
+    with pytest.raises(InputError, match=refused):
+        read(data)
+    assert len(read(data, lenient=True)[1]) == 5
 
 
 def test_lenient_reading_ignores_what_it_does_not_know_of_metadata() -> None:

@@ -33,6 +33,7 @@ from meantime.errors import UsageError
 from meantime.model.anomalies import check_strictness
 from meantime.model.units import format_ns
 from meantime.view_functions.heatmap_options import HeatmapArguments
+from meantime.views.heatmap import refuse_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +46,6 @@ __all__ = ["command"]
 
 _FORMATS = ("svg", "html", "png", "json")
 _PAGES = ("svg", "html")
-_RATIOS = ("concurrency", "utilisation")
 # Options that have no effect on an output: .json has every name and no colours.
 _SELECTING = ("highlight", "isolate", "exclude", "decompose")
 _COLOURING = ("color", "palette", "hues", "scale", "title")
@@ -236,8 +236,7 @@ def _check(
         raise UsageError(f"--find does not apply to --y {y}")
     if len(inputs) == 1:
         reject(_SEVERAL, "a single input")
-    if value in _RATIOS and form != "json":
-        raise UsageError(f"--value {value} applies to .json; pictures have --value ns")
+    refuse_ratio(value, form)
     if scale not in {"auto", "lock"} and given(["color"]):
         raise UsageError("--color and a number for --scale are mutually exclusive")
 

@@ -91,8 +91,8 @@ def _facts(file: str, history: History, *, most_threads: int | None) -> dict[str
         event_names=declared is not None and "Events" in declared.rows,
         most_threads=most_threads,
     )
-    # these say which columns were read, and how
-    if history.facts and declared is not None and declared.takes_columns:
+    # these say which columns were read, and how, or how late records came
+    if history.facts:
         found["facts"] = history.facts
     return about | found
 

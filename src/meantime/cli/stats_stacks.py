@@ -37,9 +37,9 @@ from meantime.query.durations import (
 )
 from meantime.query.idle_samples import left_out, without_idle
 from meantime.query.parts import extent_of, given_range
-from meantime.query.sample_units import events, sample_unit
+from meantime.query.sample_units import events
 from meantime.query.threads import thread_quarks
-from meantime.query.trees import amount, by_name, without_stack
+from meantime.query.trees import amount, by_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -315,7 +315,7 @@ def _mention_doubts(part: Part, kind: str, options: StatsOptions, document: dict
 
 
 def _count_left_out(part: Part, options: StatsOptions, document: dict[str, Any]) -> None:
-    """Say how many samples are left out: of idle CPUs, and without a stack."""
+    """Say how many samples are left out, as they are of idle CPUs."""
     samples = part.history.samples(
         part.threads, start_ns=part.start_ns, end_ns=part.end_ns, event=options.event
     )
@@ -324,9 +324,6 @@ def _count_left_out(part: Part, options: StatsOptions, document: dict[str, Any])
         if count:
             document["idle_samples"] = count
             click.echo(left_out(count), err=True)
-    if bare := without_stack(samples, sample_unit(samples)):
-        document["stackless_samples"] = int(np.count_nonzero(samples.stack < 0))
-        click.echo(bare, err=True)
 
 
 def _count_unfinished(part: Part, options: StatsOptions, document: dict[str, Any]) -> None:

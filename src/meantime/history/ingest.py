@@ -84,10 +84,19 @@ def ingest(
     tables = _Tables(builder, trace, runner)
     is_resumed = builder.position is not None and provider is not None
     tables.put_all()
-    if not is_resumed and (missing := getattr(provider, "events_not_found", str)()):
-        # a declared provider knows which events it is about
-        trace.anomalies.add("no_such_event")
-        trace.facts[EVENTS_NOT_FOUND] = missing
+    # a declared provider knows which events it is about
+    not_found = getattr(provider, "events_not_found", None)
+    if not_found is not None and not is_resumed:
+        missing, is_none = not_found()
+        if is_none:
+            raise InputError(
+                trace.source,
+                f"none of it is used: it has no event {missing}, which the provider is about;"
+                " `meantime dump --kind events FILE` prints those that it has",
+            )
+        if missing:
+            trace.anomalies.add("no_such_event")
+            trace.facts[EVENTS_NOT_FOUND] = missing
     builder.end_states(
         [(int(tables.quark_of[entity]), time_ns) for entity, time_ns in trace.ends.items()]
     )

@@ -934,6 +934,10 @@ cdef class Scanner:
         """How many payloads were read."""
         return self.scan_.records
 
+    def refuse_late(self) -> None:
+        """Stop at data that come after later ones of their entity from now on."""
+        self.scan_.takes_late = False
+
     @property
     def late(self) -> tuple[int, int]:
         """How many data came after later ones of their entity, and how late they were at most."""

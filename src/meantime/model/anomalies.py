@@ -142,8 +142,8 @@ CATALOGUE: dict[str, str] = {
         " skipped"
     ),
     "no_such_event": (
-        "the trace has none of the events that the provider is about, so it makes no states; the"
-        " fact `events not found` has the nearest names"
+        "the trace lacks events that the provider is about, and has others that are called nearly"
+        " so: the fact `events not found` has both"
     ),
     "past_change": (
         "changes scheduled for a time before their event, and spans that would begin after it, were"

@@ -154,10 +154,9 @@ def open_history(
     )
     if strict:
         history.anomalies.refuse(fspath(given))
-    # a history of nothing says so
     missing = history.facts.get(EVENTS_NOT_FOUND)
     if notify is not None and provider is not None and missing is not None:
-        notify(f"{fspath(given)}: the trace has no event {missing}: there are no states")
+        notify(f"{fspath(given)}: the trace has no event {missing}")
     return history
 
 

@@ -41,8 +41,10 @@ __all__ = [
     "on_shared_stacks",
     "sample_tree",
     "span_tree",
+    "with_no_stack",
 ]
 
+_NO_STACK_NAME = "(no stack)"
 # As text these are some gigabytes.
 _MOST_FRAMES = 2 * 10**8
 
@@ -234,17 +236,38 @@ def span_tree(
     return _tree(table, stack, nest.innermost_time(starts, ends, spans.offsets))
 
 
+def with_no_stack(samples: SampleTable) -> tuple[Int32s, StackTable]:
+    """Return the stack of each sample: that of the frame `(no stack)` where there is none.
+
+    Unless none has one.
+    """
+    is_bare = samples.stack < 0
+    if not is_bare.any() or is_bare.all():
+        return samples.stack, samples.stacks
+    table = samples.stacks
+    named = StackTable(
+        np.append(table.parent, np.int32(NO_STACK)),
+        np.append(table.frame, np.int32(len(table.frames))),
+        [*table.frames, _NO_STACK_NAME],
+    )
+    return np.where(is_bare, np.int32(len(table)), samples.stack), named
+
+
 def sample_tree(samples: SampleTable) -> CallTree:
     """Return the weighted call tree of samples, without stacks that are in no sample.
 
+    Samples without a stack are in a function `(no stack)`, so that totals are those of all.
+
     >>> from meantime.testing import history_from_samples
-    >>> history = history_from_samples([(0, "t", ["a"], 2), (1, "t", ["a", "b"], 3)])
-    >>> sample_tree(history.samples()).total.tolist()
-    [5, 3]
+    >>> rows = [(0, "t", ["a"], 2), (1, "t", ["a", "b"], 3), (2, "t", [], 4)]
+    >>> history = history_from_samples(rows)
+    >>> tree = sample_tree(history.samples())
+    >>> tree.total.tolist(), tree.stacks.frames
+    ([5, 3, 4], ['a', 'b', '(no stack)'])
     """
-    seen = samples.stack >= 0
-    stack = samples.stack[seen]
-    table = samples.stacks
+    stack, table = with_no_stack(samples)
+    seen = stack >= 0
+    stack = stack[seen]
     used = np.zeros(len(table), np.int64)
     used[stack] = 1
     # spread to callers: those without samples of their own are kept too

@@ -9,7 +9,6 @@ import numpy as np
 
 from meantime.model.names import merged_names
 from meantime.model.stacks import StackTable
-from meantime.model.units import format_ns
 from meantime.query.counting import what_counts
 from meantime.query.idle_samples import without_idle
 from meantime.query.sample_units import sample_unit
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from meantime.history.history import History
-    from meantime.history.samples import SampleTable
     from meantime.model.columns import Int32s
     from meantime.query.counting import Counted
     from meantime.query.stacks import Difference
@@ -32,7 +30,6 @@ __all__ = [
     "call_tree",
     "compared_rows",
     "tree_rows",
-    "without_stack",
 ]
 
 
@@ -75,23 +72,6 @@ def call_tree(
     if not idle:
         samples, _ = without_idle(history, samples, is_chosen=quarks is not None)
     return sample_tree(samples), sample_unit(samples)
-
-
-def without_stack(samples: SampleTable, unit: str) -> str:
-    """Return how many samples are in no tree as they have no stack, in words; empty if none are.
-
-    >>> from meantime.testing import history_from_samples
-    >>> samples = history_from_samples([(0, "t", [], 3), (1, "t", ["f"], 1)]).samples()
-    >>> without_stack(samples, "samples")
-    '1 sample without a stack is left out, 3 samples in all'
-    """
-    rows = np.flatnonzero(samples.stack < 0)
-    if not len(rows):
-        return ""
-    weight = int(samples.weight[rows].sum())
-    amount_text = format_ns(weight) if unit == "ns" else f"{weight:,} {unit}"
-    them, verb = ("sample", "is") if len(rows) == 1 else ("samples", "are")
-    return f"{len(rows):,} {them} without a stack {verb} left out, {amount_text} in all"
 
 
 class NameWeight(NamedTuple):

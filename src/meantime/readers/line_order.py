@@ -35,6 +35,10 @@ _WRITERS: Final = (
     # in the message
     "",
 )
+# Words of a message, of which one may be who wrote it; each writes so many lines on average.
+_WORDS = 4
+_LINES_OF_ONE = 4
+_AROUND_WORDS = "[](){}<>:,;|"
 _IN_BRACKETS: Final = re.compile(r"[^\[]{0,40}\[([^\]]{1,80})\]")
 
 
@@ -143,13 +147,13 @@ class ThreadOrder:
         self._codes = Interner(self._names)
         # by writer, the number and the time of its last line
         self._last: list[tuple[int, int]] = []
-        self._field: str | None = None
+        self._field: str | int | None = None
         self._is_known = True
         self.steps: Steps | None = None
 
     def add(self, events: Events, lines: Int64s) -> None:
         """Add a batch; `lines` are the numbers of its lines."""
-        writers = self._writers(events) if self._is_known and len(events) else None
+        writers = self._writers(events, lines) if self._is_known and len(events) else None
         if writers is None:
             self._is_known, self.steps = False, None
             return
@@ -174,14 +178,42 @@ class ThreadOrder:
             self._last[code[last]] = int(lines[last]), int(times[last])
         self.steps = Steps(back, forward, most_ns, count)
 
-    def _writers(self, events: Events) -> list[str] | None:
+    def _writers(self, events: Events, lines: Int64s) -> list[str] | None:
         """Return who wrote each line; None if most do not say so."""
         for field in _WRITERS if self._field is None else (self._field,):
+            if isinstance(field, int):
+                return _words(events, field)
             texts = events.texts_of(field, {}, str) if field else _bracketed(events)
             if sum(text is not None for text in texts) * 4 >= _LEAST_OF_FOUR * len(texts):
                 self._field = field
                 return ["" if text is None else text for text in texts]
-        return None
+        self._field = _ordering_word(events, lines)
+        return None if self._field is None else _words(events, self._field)
+
+
+def _words(events: Events, place: int) -> list[str]:
+    """Return the word at a place of each message, without what surrounds it."""
+    found = []
+    for name in events.names:
+        words = name.split(None, place + 1)
+        found.append(words[place].strip(_AROUND_WORDS) if place < len(words) else "")
+    return found
+
+
+def _ordering_word(events: Events, lines: Int64s) -> int | None:
+    """Return which word of the messages names whose lines are in order; None if none does."""
+    most = int(np.count_nonzero(lines[1:] < lines[:-1]))
+    chosen = None
+    for place in range(_WORDS) if most > _OF_ONE_PART else ():
+        code = Interner[str]([]).codes(_words(events, place))
+        if not 1 < int(code.max()) + 1 <= len(code) // _LINES_OF_ONE:
+            continue
+        order = np.lexsort((lines, code))
+        same = code[order[1:]] == code[order[:-1]]
+        back = _steps(events.time_ns[order], same).back
+        if back < most:
+            most, chosen = back, place
+    return chosen
 
 
 def _bracketed(events: Events) -> list[str | None]:

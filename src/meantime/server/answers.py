@@ -30,7 +30,7 @@ from meantime.query.offsets.gather import Choice, kind_of, offset_map
 from meantime.query.parts import extent_of
 from meantime.query.sampled_states import with_sampled_states
 from meantime.query.services import service_statistics
-from meantime.query.stacks import left_heavy
+from meantime.query.stacks import left_heavy, with_no_stack
 from meantime.query.statistics import state_quarks, state_statistics
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import by_name, call_tree
@@ -288,11 +288,12 @@ def _sample_bars(
 ) -> list[list[int]]:
     """Return by function how much it has itself over a range, in bars of 0 to 100."""
     start_ns, end_ns = range_ns
-    names, codes = merged_names(samples.stacks.frames, samples.stacks.frame)
+    stack, table = with_no_stack(samples)
+    names, codes = merged_names(table.frames, table.frame)
     rank = {key: row for row, key in enumerate(keys)}
     row_of_name = np.array([rank.get(name, -1) for name in names], np.int32)
-    seen = samples.stack >= 0
-    rows = row_of_name[codes[samples.stack[seen]]]
+    seen = stack >= 0
+    rows = row_of_name[codes[stack[seen]]]
     bar = ((samples.time_ns[seen] - start_ns) / (end_ns - start_ns) * _BARS).astype(np.int64)
     bars = np.zeros((len(keys), _BARS))
     is_drawn = rows >= 0

@@ -22,7 +22,7 @@ from meantime.query.roots import sample_names, with_roots
 from meantime.query.sample_units import events, sample_unit
 from meantime.query.stacks import difference, gone, sample_tree
 from meantime.query.threads import thread_quarks
-from meantime.query.trees import call_tree, without_stack
+from meantime.query.trees import call_tree
 from meantime.structs import struct
 from meantime.view_functions.flame_options import FlameArguments
 from meantime.view_functions.sources import history_of, label_of, texts, title_of
@@ -232,8 +232,6 @@ class _Counting:
             samples = with_roots(samples, sample_names(history, samples))
         unit = sample_unit(samples)
         left_out = [idle_left_out(idle_count)] if idle_count else []
-        if bare := without_stack(samples, unit):
-            left_out.append(bare)
         negative = samples.weight < 0
         if negative.any():
             # a box cannot be narrower than nothing: the increases are drawn

@@ -42,6 +42,7 @@ from meantime.view_functions.sources import (
     title_of,
 )
 from meantime.views.axis import exact
+from meantime.views.heatmap import RATIOS
 from meantime.views.heatmap.command import FlameCommand
 from meantime.views.heatmap.look import Look
 from meantime.views.heatmap.selection import Selection, check
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = ["heatmap"]
 
-_RATIOS = ("concurrency", "utilisation")
+
 _MOST_ROWS = 1000
 _LEAST_SEEN = 0.25
 
@@ -129,7 +130,7 @@ def heatmap(inputs: Source | Sequence[Source], **given: Any) -> HeatmapView:
         _look(options, "linear" if data.value == "ns" else "rank"),
         title=options.title or _title(sources),
         command=_command(tasks[0], reference, data, tuple(drawn)) if len(tasks) == 1 else None,
-        ratio=options.value if options.value in _RATIOS else None,
+        ratio=options.value if options.value in RATIOS else None,
         idle=options.idle,
         extent=reference.extent,
     )
@@ -159,7 +160,7 @@ def _query(options: HeatmapArguments) -> MapQuery:
         rows if options.y == "offset" and rows else 1,
         options.origin,
         Choice(
-            value="ns" if options.value in _RATIOS else cast("Value | None", options.value),
+            value="ns" if options.value in RATIOS else cast("Value | None", options.value),
             by=options.by,
             event=options.event,
             states=patterns,
@@ -201,7 +202,7 @@ def _check_axis(options: HeatmapArguments) -> None:
         raise UsageError(f"a map of durations has 1 to {_MOST_ROWS} rows; --rows is {options.rows}")
     if options.y == "utilisation" and not 1 <= (options.rows or 1) <= _MOST_ROWS:
         raise UsageError(f"a map of shares has 1 to {_MOST_ROWS} rows; --rows is {options.rows}")
-    if options.y != "offset" and options.value in _RATIOS:
+    if options.y != "offset" and options.value in RATIOS:
         raise UsageError(f"--value {options.value} applies to --y offset")
 
 

@@ -42,6 +42,8 @@ class _Lane(NamedTuple):
     options: dict[str, Any]
 
 
+# How like names are that are taken for one: where others occur, and where none does.
+_LIKE = (0.75, 0.6)
 _MOST_LISTED = 8
 
 
@@ -138,21 +140,35 @@ class DeclaredProvider(StateProvider):
         found: list[int] = gather.looked_up(program_of_code, columns.name).tolist()
         return found
 
-    def events_not_found(self) -> str:
-        """Return which events the declaration is about if none of them was among those so far."""
+    def events_not_found(self) -> tuple[str, bool]:
+        """Return which events did not occur so far, and whether no event of the declaration did.
+
+        If some occurred, only events are named that are called nearly as one that nothing is
+        declared for.
+        """
         met = self._program_of
-        if not met or any(
-            handler.names.fullmatch(name) for handler in self._handlers for name in met
-        ):
-            return ""
-        missing = dict.fromkeys(name for handler in self._handlers for name in handler.events)
+        unused = [
+            name
+            for name in met
+            if not any(handler.names.fullmatch(name) for handler in self._handlers)
+        ]
+        is_none = bool(met) and len(unused) == len(met)
+        missing = dict.fromkeys(
+            name
+            for handler in self._handlers
+            for name in handler.events
+            if not any(handler.names.fullmatch(each) for each in met)
+        )
         notes = []
-        for name in list(missing)[:_MOST_LISTED]:
-            near = difflib.get_close_matches(name, met, n=2)
-            nearest = f" (nearest: {', '.join(near)})" if near else ""
-            notes.append(f"{name}{nearest}")
-        more = f" and {len(missing) - _MOST_LISTED:,} more" if len(missing) > _MOST_LISTED else ""
-        return f"{', '.join(notes)}{more}"
+        for name in missing if unused else ():
+            near = difflib.get_close_matches(name, unused, n=2, cutoff=_LIKE[is_none])
+            if near:
+                notes.append(f"{name} (nearest: {', '.join(near)})")
+            elif is_none:
+                notes.append(name)
+        rest = len(notes) - _MOST_LISTED
+        more = f" and {rest:,} more" if rest > 0 else ""
+        return f"{', '.join(notes[:_MOST_LISTED])}{more}", is_none
 
     def save(self) -> Any:
         """Return the assignments of all pools."""

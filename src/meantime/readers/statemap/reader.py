@@ -112,13 +112,13 @@ class Reader:
             room=BATCH_ROWS,
             until_ns=self._options.until_ns,
             asks=self._options.keep is not None,
-            late=self._options.lenient,
+            late=range_ns is None,
             range_ns=range_ns,
         )
 
     def _batches(self) -> Iterator[Batch]:
         with self._window.source:
-            yield from self._in_order() if self._options.lenient else self._read()
+            yield from self._in_order()
             if reason := self._metadata.missing:
                 raise InputError(self._window.source.name, reason + self._why_missing())
             if self._first_skipped and not self._scanner.records:
@@ -129,9 +129,18 @@ class Reader:
             self._finish()
 
     def _in_order(self) -> Iterator[Batch]:
-        """Yield the batches when all is read, the changes in order of time if some are late."""
+        """Yield the batches: at the end, in order of time, if some changes are late.
+
+        Strict reading goes on as it reads when none of the first batch is; later ones are refused.
+        """
         held: list[Batch] = []
-        for batch in self._read():
+        batches = self._read()
+        for batch in batches:
+            if not (self._options.lenient or self._scanner.late[0]):
+                self._scanner.refuse_late()
+                yield batch
+                yield from batches
+                return
             # the scanner uses its memory again
             if isinstance(batch, StateChanges):
                 value = batch.magnitude

@@ -134,7 +134,7 @@ def why_order(record: Any, prior_ns: int) -> str:
     fields = fields_of(record)
     return (
         f"time {time_of(fields['time'])} is out of order with respect to prior time {prior_ns} "
-        f"of entity {quoted(fields['entity'])}"
+        f"of entity {quoted(fields['entity'])}; --lenient sorts all that are late"
     )
 
 

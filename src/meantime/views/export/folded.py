@@ -40,7 +40,6 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
         lost["times of spans"] += len(spans)
     else:
         lost["times of samples"] += len(samples)
-        lost["samples without a stack"] += int((samples.stack < 0).sum())
         lost["stacks whose weight is negative"] += int((tree.own < 0).sum())
         lasting = int((spans.end_ns > spans.start_ns).sum())
         lost["spans"] += lasting

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from meantime.model.units import format_ns
 from meantime.query.offsets.finder import find
+from meantime.views.heatmap import refuse_ratio
 from meantime.views.picture import Picture
 
 if TYPE_CHECKING:
@@ -115,7 +116,9 @@ class HeatmapView(Picture):
 
         Raises:
             MissingExtraError: If it is `png` and Pillow is not installed.
+            UsageError: If the map has ratios, and it is not `json`.
         """
+        refuse_ratio(self._ratio, form)
         if form == "json":
             from meantime.views.heatmap.document import document, text  # noqa: PLC0415 - one form
 
@@ -137,7 +140,12 @@ class HeatmapView(Picture):
         return [page.html() if form == "html" else page.document()]
 
     def terminal(self, width: int, *, color: bool) -> Iterator[bytes]:
-        """Return the map as lines of text of this width, shaded or in colour."""
+        """Return the map as lines of text of this width, shaded or in colour.
+
+        Raises:
+            UsageError: If the map has ratios.
+        """
+        refuse_ratio(self._ratio, "text")
         from meantime.views.heatmap.terminal import terminal  # noqa: PLC0415 - one form
 
         return terminal(self.data, self._drawn, self._look, width=width, color=color)
