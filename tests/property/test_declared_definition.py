@@ -44,9 +44,10 @@ class Plain(meantime.StateProvider):
         self.pool: AttributePool | None = None
         self.met: set[str] = set()
 
-    def events_not_found(self) -> str:
+    def events_not_found(self) -> tuple[str, bool]:
         events = {on["event"] for on in self.declaration["on"]}
-        return "" if not self.met or "*" in events or events & self.met else str(events)
+        is_none = bool(self.met and "*" not in events and not events & self.met)
+        return str(events) if is_none else "", is_none
 
     def handle(self, event: Event, state: HistoryBuilder) -> None:
         self.event, self.state = event, state
