@@ -60,7 +60,7 @@ _LONGEST = (
 _ALONE = "tests/collect/"
 _NOT_ALONE = "tests/collect/test_damage.py"  # of what is recorded already
 SEED = 1
-_HANGING_S = 540  # less than faulthandler_timeout
+_HANGING_S = 1140  # less than faulthandler_timeout
 # The first of them takes half of the processor time of the others.
 BROWSERS = (
     *("chromium-headless-shell", "chromium", "chromium-browser"),

@@ -112,7 +112,8 @@ def marks_of(
     ]
     if keep is not None:
         kept = [keep(found.called.get(tid, str(tid))) for tid in found.tids.tolist()]
-        rows = rows[np.append(np.array(kept, np.bool_), True)[rows["thread"]]]
+        thread, is_kept = rows["thread"], np.append(np.array(kept, np.bool_), True)
+        rows = rows[is_kept[thread]]
     if not len(rows):
         return
     is_mark = rows["kind"] == linux_records.MARK
@@ -206,7 +207,8 @@ class _Marks:
         # a function that is all of its calls has its end
         is_leaf = begun["kind"] == linux_records.LEAF
         start_ns = begun["time_ns"].copy()
-        end_ns = np.where(is_leaf, start_ns + begun["value"], start_ns)
+        leaf_end_ns = start_ns + begun["value"]
+        end_ns = np.where(is_leaf, leaf_end_ns, start_ns)
         thread, name = self._threads(begun), self._names(begun)
         flags = np.where(is_leaf, 0, int(nest.OPEN)).astype(np.uint8) | np.uint8(
             SpanFlag.STRUCTURED

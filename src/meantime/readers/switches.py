@@ -149,8 +149,9 @@ def separated(found: Records) -> Records:
     if not dead.any():
         return found
     is_switch = rows["kind"] == linux_records.SWITCH
-    deaths = rows[is_switch & np.isin(rows["number"], _DEAD) & dead[rows["thread"]]]
-    births = rows[(is_switch | (rows["kind"] == linux_records.NEW)) & dead[rows["other"]]]
+    left, began, number = rows["thread"], rows["other"], rows["number"]
+    deaths = rows[is_switch & np.isin(number, _DEAD) & dead[left]]
+    births = rows[(is_switch | (rows["kind"] == linux_records.NEW)) & dead[began]]
     ends_ns, begins_ns = _times_of(deaths, "thread"), _times_of(births, "other")
     tids = found.tids.tolist()
     cuts: dict[int, tuple[Int64s, Int32s]] = {}
@@ -295,7 +296,8 @@ class _Making:
         has_changes, thread_states = linux_records.met_in(states.threads, self._kept.view(np.uint8))
         _, cpu_states = linux_records.met_in(states.cpus, self._cpu_kept.view(np.uint8))
         self._enter(np.flatnonzero(has_changes).astype(np.int32), status=True)
-        lost = states.lost[self._cpu_kept[states.lost["cpu"]]]
+        lost_cpu = states.lost["cpu"]
+        lost = states.lost[self._cpu_kept[lost_cpu]]
         stretches = zip(lost["from_ns"].tolist(), lost["to_ns"].tolist(), strict=True)
         trace.lost.extend((from_ns, to_ns) for from_ns, to_ns in stretches if from_ns < to_ns)
         trace.anomalies.add("lost_switch", int(np.count_nonzero(lost["was_told"] == 0)))

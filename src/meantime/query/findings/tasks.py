@@ -415,7 +415,8 @@ def _attempts(tasks: _Population) -> Iterator[Finding]:
         several = np.count_nonzero(of_kind & (pairs >= _SEVERAL - 1))
         if 2 * len(own) < several or grown[own].sum() < _FEWEST_GROWN:
             continue
-        at = tasks.places[rows.tag[sleeps[heads[own[0]]]]]
+        first_sleep = int(sleeps[heads[own[0]]])
+        at = tasks.places[rows.tag[first_sleep]]
         pauses = np.isin(group, own)
         whose = distinct(task[heads[own]])
         paused_ns, count = int(slept_ns[pauses].sum()), int(np.count_nonzero(pauses))

@@ -294,9 +294,10 @@ class Reading:
         # the row of each event that is kept; before one that is not is before the next
         rows = np.append(np.cumsum(kept) - kept, np.count_nonzero(kept))
         ended = np.flatnonzero((table["kind"] == END) & (table["end"] >= 0))
-        table["end"][ended] = rows[table["end"][ended]]
-        ends = tables["ends"]
-        ends["begin"], ends["before"] = rows[ends["begin"]], rows[ends["before"]]
+        end = table["end"]
+        end[ended] = rows[end[ended]]
+        for column in (tables["ends"][name] for name in ("begin", "before")):
+            column[:] = rows[column]
         tables["flows"] = _renumbered(tables["flows"], kept)
         tables["legacy"] = _renumbered(tables["legacy"], kept)
         track = table["track"][kept]
@@ -346,8 +347,10 @@ class Reading:
 
 
 def _renumbered(table: npt.NDArray[Any], kept: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    table = table[kept[table["event"]]]
-    table["event"] = (np.cumsum(kept) - 1)[table["event"]]
+    event = table["event"]
+    is_kept, row = kept[event], np.cumsum(kept) - 1
+    table = table[is_kept]
+    table["event"] = row[event][is_kept]
     return table
 
 

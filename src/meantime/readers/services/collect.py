@@ -292,7 +292,8 @@ class Collected:
         added[[*applied]] = [*applied.values()]
         start += added[resource]
         end += added[resource]
-        time_ns, shift_ns = points["time_ns"], added[resource[points["row"]]]
+        row, time_ns = points["row"], points["time_ns"]
+        shift_ns = added[resource[row]]
         fits = np.where(shift_ns > 0, time_ns <= MAX_NS - shift_ns, time_ns > -shift_ns)
         points["time_ns"] = np.where(fits & (time_ns > 0), time_ns + shift_ns, time_ns)
         for at, (number, span, record) in enumerate(self._logs):
@@ -466,7 +467,8 @@ class Collected:
         explained[rows[name == self._values.code(_EXCEPTION)]] = True
         errors = np.flatnonzero((spans.rows["is_error"] != 0) & ~explained)
         times, entities, of_log, offsets, lengths = self._log_points(entity, of_logs, processes).T
-        time_ns = np.where(points["time_ns"] > 0, points["time_ns"], spans.start[rows])
+        own_ns, start_ns = points["time_ns"], spans.start[rows]
+        time_ns = np.where(own_ns > 0, own_ns, start_ns)
         time_ns = np.concatenate([time_ns, times, spans.end[errors]])
         if not len(time_ns):
             return
