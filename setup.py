@@ -46,6 +46,10 @@ NO_HEADERS = (
     "{program} does not find Python.h: install the headers of Python {version} "
     "(apt-get install python{version}-dev), or a wheel, which needs none"
 )
+NO_WIDE_INTEGERS = (
+    "{program} has no 128-bit integers, which meantime's core needs to divide times exactly: "
+    "use gcc or clang (on Windows, that of MinGW-w64), or a wheel, which needs none"
+)
 # How a source names the files that it is compiled with.
 INCLUDED = re.compile(r'^\s*(?:#\s*include|cdef extern from|include)\s+"([^"]+)"', re.MULTILINE)
 CIMPORTED = re.compile(r"^\s*from meantime\.kernels\.(\w+) cimport", re.MULTILINE)
@@ -251,13 +255,18 @@ def check_compiler(compiler: Any) -> None:
     """Compile nothing but Python's headers, before half a minute goes into translating the core.
 
     Raises:
-        CompileError: If there is no compiler, or it does not find the headers; what to do.
+        CompileError: If there is no compiler, it has no integers of 128 bits, as Microsoft's, or it
+            does not find the headers; what to do.
     """
     program = next(iter(getattr(compiler, "compiler_so", None) or ["the C compiler"]))
     version = "{}.{}".format(*sys.version_info)
     with TemporaryDirectory() as folder:
         source = Path(folder, "headers.c")
-        for text, lacking in (("int here;", NO_COMPILER), ("#include <Python.h>", NO_HEADERS)):
+        for text, lacking in (
+            ("int here;", NO_COMPILER),
+            ("__int128 here;", NO_WIDE_INTEGERS),
+            ("#include <Python.h>", NO_HEADERS),
+        ):
             source.write_text(f"{text}\n", encoding="utf-8")
             try:
                 compiler.compile([str(source)], folder)

@@ -56,9 +56,9 @@ _LONGEST = (
     *("test_readers.py", "test_statemap_against_original.py", "test_pytest_plugin.py"),
     *("test_viewer_page.py", "test_heatmap_command.py"),
 )
-# They record what a program does from moment to moment, and run when nothing else does.
-_ALONE = "tests/collect/"
-_NOT_ALONE = "tests/collect/test_damage.py"  # of what is recorded already
+# They record programs beside a process that has neither threads nor tasks of other tests.
+_RECORDING = "tests/collect/"
+_RECORDED = "tests/collect/test_damage.py"  # reads what is recorded already
 SEED = 1
 _HANGING_S = 1140  # less than faulthandler_timeout
 # The first of them takes half of the processor time of the others.
@@ -115,8 +115,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001 - a hook's
-    # more than there are processors, since many tests wait for a browser or a program, and the
-    # one for those that run alone
+    # more than there are processors, since many tests wait for a browser or a program, and those
+    # that record wait most of the time
     return 2 * len(os.sched_getaffinity(0)) + 1
 
 
@@ -127,7 +127,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place = {name: number for number, name in enumerate(_LONGEST)}
     items.sort(
         key=lambda item: (
-            _is_alone(item.nodeid),
+            not _records(item.nodeid),
             place.get(item.path.name, len(place)),
             -tests[item.path],
         )
@@ -136,34 +136,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    return _AloneAtLast(config, log)
+    return _RecordingFirst(config, log)
 
 
-def _is_alone(name: str) -> bool:
-    return name.startswith(_ALONE) and not name.startswith(_NOT_ALONE)
+def _records(name: str) -> bool:
+    return name.startswith(_RECORDING) and not name.startswith(_RECORDED)
 
 
-class _AloneAtLast(LoadFileScheduling):  # type: ignore[misc] # has no types
-    """Give workers files in order; the first one only those that run alone, when the others ended.
+class _RecordingFirst(LoadFileScheduling):  # type: ignore[misc] # has no types
+    """Give workers files in order, those that record to the first worker only, before others.
 
     So nothing that other tests leave, such as threads, is in its process.
     """
 
-    def remove_node(self, node: WorkerController) -> str | None:
-        crashed: str | None = super().remove_node(node)
-        for other in self.nodes:
-            self._reschedule(other)
-        return crashed
-
     def _assign_work_unit(self, node: WorkerController) -> None:
-        first, *others = self.nodes
-        if node is not first and _is_alone(next(iter(self.workqueue))):
-            node.shutdown()
-        elif node is not first or not others or not any(map(_is_alone, self.workqueue)):
-            if _is_alone(next(iter(self.workqueue))):
-                # .ci/run tests other Pythons from here on
-                self.config.cache.set("meantime/alone", True)
-            super()._assign_work_unit(node)
+        if node is not self.nodes[0]:
+            rest = next((scope for scope in self.workqueue if not _records(scope)), None)
+            if rest is None:
+                node.shutdown()
+                return
+            self.workqueue.move_to_end(rest, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -166,13 +166,17 @@ def test_without_a_compiler_or_headers_a_sentence_says_what_to_do(
         checkout.build()
 
     compiler = tmp_path / "cc"
-    compiler.write_text(
-        '#!/bin/sh\nfor each; do grep -qs "<Python.h>" "$each" && exit 1; done\nexit 0\n'
-    )
-    compiler.chmod(0o755)
     monkeypatch.setenv("CC", str(compiler))
-    with pytest.raises(failed, match=r"cc does not find Python.h: install the headers of Python 3"):
-        checkout.build()
+    for lacking, message in (
+        ("<Python.h>", "cc does not find Python.h: install the headers of Python 3"),
+        ("__int128", "cc has no 128-bit integers, which .* use gcc or clang "),
+    ):
+        compiler.write_text(
+            f'#!/bin/sh\nfor each; do grep -qs "{lacking}" "$each" && exit 1; done\nexit 0\n'
+        )
+        compiler.chmod(0o755)
+        with pytest.raises(failed, match=message):
+            checkout.build()
     assert checkout.translated == set()
 
 
@@ -246,11 +250,17 @@ def test_a_wheel_for_several_pythons_has_a_recorder_for_each(
 @pytest.mark.parametrize(
     ("compiler", "flags"),
     [
-        ("gcc", ["-DPy_LIMITED_API=0x030b0000"]),  # which one wheel for all Pythons needs
-        ("aarch64-linux-gnu-gcc", []),
+        # which one wheel for all Pythons needs
+        ("gcc", ["-fsyntax-only", "-DPy_LIMITED_API=0x030b0000"]),
+        ("aarch64-linux-gnu-gcc", ["-fsyntax-only"]),
+        # It has the headers of macOS, and can do no less than compile.
+        ("zig", ["cc", "-target", "aarch64-macos", "-c", "-o", "kernel.o"]),
+        ("zig", ["cc", "-target", "x86_64-macos", "-c", "-o", "kernel.o"]),
     ],
 )
-def test_kernels_compile_everywhere(root: Path, compiler: str, flags: list[str]) -> None:
+def test_kernels_compile_everywhere(
+    root: Path, tmp_path: Path, compiler: str, flags: list[str]
+) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
     translated = sorted((root / "build").glob("cython-*/src/meantime/kernels/*.c"))
@@ -261,10 +271,10 @@ def test_kernels_compile_everywhere(root: Path, compiler: str, flags: list[str])
     include = sysconfig.get_path("include")
     failed = []
     for source in sources:
-        command = [compiler, "-fsyntax-only", "-w", "-Werror=implicit-function-declaration", *flags]
+        command = [compiler, *flags, "-w", "-Werror=implicit-function-declaration"]
         paths = [f"-I{include}", f"-I{root / KERNELS}"]
         done = subprocess.run(
-            [*command, *paths, source], capture_output=True, text=True, check=False
+            [*command, *paths, source], capture_output=True, text=True, check=False, cwd=tmp_path
         )
         if done.returncode:
             failed.append(f"{source.name}: {done.stderr.splitlines()[:3]}")
