@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,6 @@ from meantime.testing import history_from_picture, history_from_spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from meantime.history import History
 
@@ -178,6 +178,25 @@ def test_what_has_no_times_or_is_to_be_moved_is_refused() -> None:
         meantime.view(meantime.diff(meantime.summarize(old), new))
     with pytest.raises(UsageError, match="not for runs that are compared"):
         meantime.view(meantime.diff(old, new), follow=True)
+
+
+def test_a_page_of_several_runs_knows_the_command_that_compares_them(tmp_path: Path) -> None:
+    files = [str(tmp_path / f"{name}.json") for name in "abcd"]
+    for number, file in enumerate(files):
+        events = [{"ph": "X", "name": "a", "ts": 0, "dur": 9 + number, "pid": 1, "tid": 1}]
+        Path(file).write_text(json.dumps(events), "utf-8")
+    session = session_of(files[:2], files[2:], by="name", figure="median", align="end")
+
+    inputs = session.document()["comparison"]["inputs"]
+    options = ["--by", "name", "--figure", "median"]
+    assert inputs == [[[files[0]], [files[1]]], [[files[2]], [files[3]]], options]
+    # a page is handed on, and does not say where the files were
+    text = b"".join(page(session, most_bytes=10**8)).decode()
+    assert '"inputs":[[["a.json"],["b.json"]],[["c.json"],["d.json"]],' in text
+    assert str(tmp_path) not in text
+    history = history_from_picture("disk0  aab")
+    assert document(history, files[0])["comparison"]["inputs"] is None
+    assert document([(files[0], 0, 3)], files[1])["comparison"]["inputs"] is None
 
 
 def test_the_page_in_one_file_has_the_comparison() -> None:

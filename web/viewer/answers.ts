@@ -16,7 +16,7 @@ import { Sandwich } from "../shared/sandwich";
 import type { Tooltip } from "../shared/tooltip";
 import { plain } from "../shared/heat-model";
 import { ComparisonTab } from "./comparison-tab";
-import { command, input, isWhole, laneOptions, quoted } from "./command";
+import { command, diffCommand, input, isWhole, laneOptions, quoted } from "./command";
 import { describeRange, describeThing, subject, withTimes } from "./facts";
 import { HeatTab } from "./heat-tab";
 import { HitsTab } from "./hits-tab";
@@ -597,12 +597,8 @@ export class Answers {
 
   /** What changed between two runs, and the command that prints it. */
   private async showChanges(): Promise<void> {
-    const { files, info } = this.session;
-    const { by, runs } = info.comparison!;
-    const reads = files.map(input);
-    // of several runs a side, the page knows two
-    const isKnown = runs.every((count) => count === 1) && !reads.includes(null);
-    this.command = isKnown ? `meantime diff ${reads[0]} -- ${reads[1]} --by ${by}` : null;
+    const { inputs } = this.session.info.comparison!;
+    this.command = inputs && diffCommand(...inputs);
     this.comparison!.draw();
     await this.comparison!.look();
     this.changed();

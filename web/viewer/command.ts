@@ -9,12 +9,20 @@ export function quoted(word: string): string {
   return /^[\w./+:@%=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
+/** The words of a file in a command: its path, which is not an option, and how it was read. */
+function words([path, ...options]: string[]): string {
+  return [path!.startsWith("-") ? `./${path}` : path!, ...options].map(quoted).join(" ");
+}
+
+/** The command that compares some runs with others. */
+export function diffCommand(before: string[][], after: string[][], options: string[]): string {
+  return ["meantime diff", ...before.map(words), "--", ...after.map(words), ...options.map(quoted)].join(" ");
+}
+
 /** A file as a command reads it: its path, and how it was read; null if no command can name it. */
 export function input({ info }: FileModel): string | null {
   if (!info.path) return null;
-  // not an option
-  const path = info.path.startsWith("-") ? `./${info.path}` : info.path;
-  return [path, ...info.options].map(quoted).join(" ");
+  return words([info.path, ...info.options]);
 }
 
 /** The command for a file and a range, that of the session unless given, which is left out if it is the whole file; null if there is none. */

@@ -86,6 +86,8 @@ export interface ComparisonInfo {
   shown: [number, number];
   /** What is at one time: the `start`, the `end`, or where something of this name first begins. */
   align: string;
+  /** By side and run the words that name a run in a command, then those of the comparison; null if no command can. */
+  inputs: [before: string[][], after: string[][], options: string[]] | null;
   /** What the last part of a key is in lanes: the name of a state or of spans; null if it is neither. */
   lanes_of: "state" | "span" | null;
   /** In the light and the dark theme. */

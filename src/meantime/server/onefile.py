@@ -162,6 +162,10 @@ def page(session: Session, *, most_bytes: int) -> Iterator[bytes]:
         each["layout"] = 1
         # a page is handed on: commands name the file, not where its author had it
         each["path"] = each["path"] and each["name"]
+    if (compared := head.get("comparison")) and compared["inputs"]:
+        *sides, words = compared["inputs"]
+        named = [[[Path(path).name, *read] for path, *read in side] for side in sides]
+        compared["inputs"] = [*named, words]
     fixed_bytes += sum(map(len, lanes)) + len(json_text(document(head))) + len(json_text(notes))
     for _ in range(_ATTEMPTS):
         size = fixed_bytes + sum(content.size() for content in contents)

@@ -99,6 +99,7 @@ class SideBySide(NamedTuple):
             "runs": list(found.runs),
             "shown": list(self.pair.runs),
             "align": self.pair.align,
+            "inputs": None if self.pair.inputs is None else [*self.pair.inputs],
             "lanes_of": kind,
             "colors": {"more": [MORE, MORE_DARK], "less": [LESS, LESS_DARK]},
             "sentences": list(found.sentences),

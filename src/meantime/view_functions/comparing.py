@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "diff", "run_of", "summarize"]
 
+# The options that decide which figures are compared.
+_COMPARED = ("by", "of", "figure", "filter", "match", "noticeable")
+
 
 @keywords_of(Reading)
 def summarize(source: Source, **given: Any) -> Summary:
@@ -125,6 +128,7 @@ def diff(before: Run | Sequence[Run], after: Run | Sequence[Run], **given: Any) 
         align=options.align,
         left_out=options.match,
         period_ns=None if options.period is None else duration_ns(options.period),
+        words=options.words(only=_COMPARED),
     )
     return view.made_of([_source(run) for side in (before, after) for run in _listed(side)])
 

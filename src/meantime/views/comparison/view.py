@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from meantime.errors import UsageError
+from meantime.model.input_path import InputPath
 from meantime.query.compare.folds import folds
 from meantime.query.compare.timelines import leads_ns, timelines, typical_runs
 from meantime.query.parts import Part
@@ -30,6 +32,8 @@ class Pair(NamedTuple):
         leads_ns: How long after its begin each is at the place that both have.
         align: What that place is.
         left_out: What is left out of names of entities, which are then the same.
+        inputs: The paths of all runs of each side, each with the options it is read with, and the
+            options of the comparison, as words of a command; None if a run is no path, or a range.
     """
 
     parts: tuple[Part, Part]
@@ -38,6 +42,7 @@ class Pair(NamedTuple):
     leads_ns: tuple[int, int]
     align: str
     left_out: str | None
+    inputs: tuple[list[list[str]], list[list[str]], list[str]] | None = None
 
 
 class ComparisonView(Picture):
@@ -60,6 +65,7 @@ class ComparisonView(Picture):
         align: str,
         left_out: str | None,
         period_ns: int | None = None,
+        words: Sequence[str] = (),
     ) -> None:
         """Prepare a picture of a comparison of these runs.
 
@@ -70,6 +76,7 @@ class ComparisonView(Picture):
             align: As `timelines` takes it.
             left_out: As `timelines` takes it.
             period_ns: How long the periods of a heat map are; None draws none.
+            words: The options of `meantime diff` that compare so.
 
         Raises:
             UsageError: If runs are to be aligned or folded, and one is a summary, which has no
@@ -89,6 +96,7 @@ class ComparisonView(Picture):
         self._align = align
         self._left_out = left_out
         self._period_ns = period_ns
+        self._words = [*words]
 
     @property
     def pair(self) -> Pair:
@@ -110,7 +118,24 @@ class ComparisonView(Picture):
             leads_ns(before, after, self._align),
             self._align,
             self._left_out,
+            self._inputs(parts),
         )
+
+    def _inputs(
+        self, parts: tuple[list[Part], list[Part]]
+    ) -> tuple[list[list[str]], list[list[str]], list[str]] | None:
+        """Return what a command reads; see `Pair`."""
+        paths = [
+            [os.fspath(source), *(source.options if isinstance(source, InputPath) else [])]
+            for source in self._sources
+            if isinstance(source, str | os.PathLike)
+        ]
+        every = [*parts[0], *parts[1]]
+        whole = all((part.start_ns, part.end_ns) == part.history.bounds for part in every)
+        if len(paths) < len(every) or not whole:
+            return None
+        split = len(parts[0])
+        return paths[:split], paths[split:], self._words
 
     def verdict(self, rule: Rule) -> Verdict:
         """Return whether a rule about a change holds for these runs: see `check_change`."""
