@@ -111,7 +111,7 @@ def main() -> None:
     print(measure.header("view"))
     random = np.random.default_rng(1)
     for what, count, store in (
-        ("spans", arguments.spans, _store_spans),
+        ("spans", arguments.spans, store_spans),
         ("changes", arguments.changes, partial(_store_states, lanes=arguments.lanes)),
     ):
         path = arguments.disk / f"view-{what}.mth"
@@ -172,7 +172,7 @@ def _from_file(path: Path, trace: Path) -> None:
     trace.unlink()
 
 
-def _store_spans(random: np.random.Generator, count: int, path: Path) -> None:
+def store_spans(random: np.random.Generator, count: int, path: Path) -> None:
     """Store nested calls: each has some that it called, one after the other."""
     trace = Trace("made", "made", iter(()))
     trace.paths.extend(thread_path(number, 1) for number in range(THREADS))

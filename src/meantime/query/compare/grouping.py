@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from meantime.query.durations import SpanStatistics
     from meantime.query.explain import Explanation
     from meantime.query.parts import Part
+    from meantime.query.ranges import Range
     from meantime.query.stacks import CallTree
     from meantime.query.statistics import StateStatistics
 
@@ -508,8 +510,20 @@ def _with_rate(columns: dict[str, Numbers], length_ns: int) -> dict[str, Numbers
     return columns | {"rate": rate}
 
 
+# Of a history that does not change, the latest range: its budget and its conclusions are measured
+# one after the other.
+_EXPLAINED: WeakKeyDictionary[History, tuple[Range, Explanation]] = WeakKeyDictionary()
+
+
 def _explained(part: Part) -> Explanation:
-    return explain(part.history, start=part.start_ns, end=part.end_ns)
+    range_ns = part.start_ns, part.end_ns
+    known = _EXPLAINED.get(part.history) if part.history.built else None
+    if known is not None and known[0] == range_ns:
+        return known[1]
+    found = explain(part.history, start=part.start_ns, end=part.end_ns)
+    if part.history.built:
+        _EXPLAINED[part.history] = range_ns, found
+    return found
 
 
 def entities_of(history: History, quarks: Int32s, *, of_paths: bool) -> list[Entity]:

@@ -33,7 +33,8 @@ class Pair(NamedTuple):
         align: What that place is.
         left_out: What is left out of names of entities, which are then the same.
         inputs: The paths of all runs of each side, each with the options it is read with, and the
-            options of the comparison, as words of a command; None if a run is no path, or a range.
+            options of the comparison, as words of a command; None if a run is a range, or was not
+            read from a path.
     """
 
     parts: tuple[Part, Part]
