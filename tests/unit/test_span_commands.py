@@ -99,8 +99,13 @@ def test_statistics_report_the_async_spans_they_leave_out(
         main(["stats", trace, "--longest", "get"])
     assert capsys.readouterr().err == (
         "meantime: 'get' does not occur in this part of the trace;"
-        " 1 spans of async operations are not counted\n"
+        " 1 spans of async operations are not counted: meantime dump --kind spans prints them\n"
     )
+    with pytest.raises(SystemExit):
+        main(["stats", trace, "--filter", "^(load|parse|work)"])
+    said = capsys.readouterr().err
+    assert "matches no thread with spans or samples, but names of spans: " in said
+    assert "--longest" in said
 
 
 def test_the_share_of_a_recursive_function_counts_its_time_once(

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 __all__ = ["answer"]
 
+_PRINTS_THEM = "meantime dump --kind spans prints them"
+
 
 def answer(
     part: Part,
@@ -187,7 +189,7 @@ def _show(part: Part, table: Table, async_spans: int, scheduling: ThreadScheduli
     if table.rows or scheduling is None:
         _print(table, extent_of(part.history))
     if async_spans:
-        click.echo(f"{_not_counted(async_spans)}; meantime dump --kind spans prints them")
+        click.echo(f"{_not_counted(async_spans)}; {_PRINTS_THEM}")
 
 
 def _check_samples(part: Part, kind: str, by: str, what: str, options: StatsOptions) -> None:
@@ -260,7 +262,7 @@ def _check(part: Part, name: str, names: Sequence[str], there: Any, async_spans:
     if name in names and (part.start_ns, part.end_ns) != part.history.bounds:
         return
     if not any(names[code] == name for code in there.tolist()):
-        left_out = f"; {_not_counted(async_spans)}" if async_spans else ""
+        left_out = f"; {_not_counted(async_spans)}: {_PRINTS_THEM}" if async_spans else ""
         raise MeantimeError(f"{name!r} does not occur in this part of the trace{left_out}")
 
 

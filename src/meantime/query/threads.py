@@ -44,6 +44,9 @@ __all__ = [
     "threads_of",
 ]
 
+# An error names so many spans.
+_MOST_NAMES = 5
+
 
 class Thread(NamedTuple):
     """The owner of spans or samples: a thread, or another attribute of a process.
@@ -188,8 +191,24 @@ def choose_threads(history: History, pattern: str) -> Int32s:
     quarks = sampled_or_spanned(history)
     chosen = _chosen(pattern, [_called(thread_of(history, quark)) for quark in quarks.tolist()])
     if not chosen.any():
-        raise MeantimeError(f"the filter {pattern!r} matches no thread with spans or samples")
+        raise MeantimeError(
+            f"the filter {pattern!r} matches no thread with spans or samples"
+            f"{_named_so(history, pattern)}"
+        )
     return quarks[chosen]
+
+
+def _named_so(history: History, pattern: str) -> str:
+    """Return what to do if names of spans match what was given as a filter of threads."""
+    column = history.spans().name
+    names = [column.names[code] for code in distinct(column.codes).tolist() if code >= 0]
+    is_meant = matching(pattern, names)
+    found = [*filter(is_meant, names)]
+    if not found:
+        return ""
+    more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
+    named = f", but names of spans: {', '.join(found[:_MOST_NAMES])}{more}"
+    return f"{named}; --longest, --callers and --histogram take one of these, and SQL any of them"
 
 
 def sampled_or_spanned(history: History) -> Int32s:
