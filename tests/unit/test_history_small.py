@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 from random import Random
@@ -19,6 +20,7 @@ from meantime.model.trace import State
 from meantime.testing import history_from_spans
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from meantime.history.sealer import Sealer
@@ -205,6 +207,26 @@ def test_a_history_without_its_manifest_is_called_that(path: Path) -> None:
     (built(path) / "manifest").unlink()
 
     with pytest.raises(InputError, match=r"x\.mth: is a history without its manifest: "):
+        meantime.open(path)
+
+
+def test_a_history_that_is_being_created_is_called_that(path: Path) -> None:
+    # what there is before the manifest, in this order
+    stages: list[Callable[[], object]] = [
+        path.mkdir,
+        (path / "lock").touch,
+        lambda: (path / "lock").write_text(f"{os.getpid()}\n"),
+        (path / "segments").mkdir,
+    ]
+    for stage in stages:
+        stage()
+        with pytest.raises(InputError, match="another process begins to build: open it again"):
+            meantime.open(path)
+    if os.name == "nt":
+        return
+    # its process has ended
+    (path / "lock").write_text(f"{2**22 + 1}\n")
+    with pytest.raises(InputError, match="is a history without its manifest"):
         meantime.open(path)
 
 

@@ -195,6 +195,27 @@ def _of_table(
     return build(trace_of(table, mapping, ReadOptions(lenient=lenient, until_ns=until_ns)))
 
 
+def _check_directory(path: Path) -> None:
+    """Check that a directory is not that of a history that cannot be opened.
+
+    Raises:
+        InputError: If it is.
+    """
+    from meantime.history.directory.lock import is_begun  # noqa: PLC0415 - for few directories
+
+    if is_begun(path):
+        raise InputError(
+            fspath(path),
+            "is a history that another process begins to build: open it again in a moment",
+        )
+    if (path / "segments").is_dir():
+        raise InputError(
+            fspath(path),
+            "is a history without its manifest: its build was killed at the beginning, or the file"
+            " was deleted; build it again",
+        )
+
+
 def _opened(
     path: str | PathLike[str],
     provider: StateProvider | None,
@@ -226,12 +247,8 @@ def _opened(
     if is_joined(path):
         reject_choices(path)
         return _of_joined(path, provider, cache=cache, lenient=lenient, until_ns=until_ns)
-    if (Path(path) / "segments").is_dir():
-        raise InputError(
-            fspath(path),
-            "is a history without its manifest: its build was killed at the beginning, or the file"
-            " was deleted; build it again",
-        )
+    if Path(path).is_dir():
+        _check_directory(Path(path))
     if cache:
         from meantime.opening.cache import cached_history  # noqa: PLC0415 - 5 ms, and few commands cache
 

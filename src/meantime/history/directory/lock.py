@@ -16,11 +16,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["LOCK_NAME", "DirectoryLock"]
+__all__ = ["LOCK_NAME", "DirectoryLock", "is_begun"]
 
 LOCK_NAME = "lock"
 
 _HELD: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
+
+
+def is_begun(path: Path) -> bool:
+    """Return whether a process that runs has created a directory for a history and nothing else.
+
+    The lock is not tried, as a builder that wants it at that moment would be refused.
+    """
+    try:
+        content = (path / LOCK_NAME).read_bytes().strip()
+    except OSError:
+        # a directory is created before its lock
+        return path.suffix == ".mth" and path.is_dir() and not any(path.iterdir())
+    if not content.isdigit():
+        # it is filled once it is locked
+        return not content
+    if os.name == "nt":
+        # a signal of number 0 would interrupt it there
+        return True
+    try:
+        os.kill(int(content), 0)
+    except (OSError, OverflowError) as error:
+        return isinstance(error, PermissionError)
+    return True
 
 
 class DirectoryLock:
