@@ -92,6 +92,9 @@ def test_a_sample_weighs_on_every_prefix_of_its_stack(stacks: list[tuple[list[st
 
     tree = sample_tree(history.samples())
 
+    # one without a stack is shown as such beside others that have one
+    none = ["(no stack)"] if any(names for names, _ in stacks) else []
+    stacks = [(names or none, weight) for names, weight in stacks]
     prefixes = {tuple(names[:n]) for names, _ in stacks for n in range(1, len(names) + 1)}
     expected = {
         prefix: sum(weight for names, weight in stacks if tuple(names[: len(prefix)]) == prefix)

@@ -14,7 +14,7 @@ from meantime.history import HistoryBuilder
 from meantime.history.directory.answers import FOLDER
 from meantime.history.directory.check import check
 from meantime.model.columns import Coded
-from meantime.query import statistics
+from meantime.query import durations, statistics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,3 +161,36 @@ def test_an_invalid_answer_is_counted_again(
         answers.keep(asked, {**good, name: array.astype(good[name].dtype)})
         assert meantime.stats(meantime.open(path), "entity") == expected, name
         assert "cannot be used" in caplog.text, name
+
+
+@pytest.mark.parametrize("by", ["name", "category", "thread"])
+def test_statistics_of_spans_are_kept_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: Literal["name", "category", "thread"]
+) -> None:
+    monkeypatch.setattr(durations, "_KEPT_SPANS", 10)
+    path = tmp_path / "h.mth"
+    random = np.random.default_rng(1)
+    builder = HistoryBuilder(path)
+    threads = [builder.quark("Processes", "1", "Threads", str(tid)) for tid in range(3)]
+    start_ns = random.integers(0, 10_000, 500)
+    builder.add_spans(
+        [threads[row % 3] for row in range(500)],
+        [f"f{row % 7}" for row in range(500)],
+        start_ns,
+        start_ns + random.integers(1, 900, 500),
+    )
+    builder.close()
+    first = meantime.stats(meantime.open(path), by)
+    (kept,) = files(path)
+    # none of these is counted again
+    with monkeypatch.context() as patch:
+        patch.setattr(durations, "_span_statistics", None)
+        again = meantime.stats(meantime.open(path), by)
+    assert again.keys == first.keys
+    for name in (*durations._COLUMNS, "mean_ns"):
+        assert getattr(again, name).tolist() == getattr(first, name).tolist(), name
+    # those of a part are, and so are those that cannot be read
+    part = meantime.stats(meantime.open(path), by, start_ns=5_000)
+    assert part.count.sum() < first.count.sum()
+    kept.write_bytes(kept.read_bytes()[:-8])
+    assert meantime.stats(meantime.open(path), by).total_ns.tolist() == first.total_ns.tolist()

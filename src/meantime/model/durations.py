@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURES",
     "PERCENTS",
+    "QUANTILE_NAMES",
     "QUANTILE_PAIRS",
     "DurationColumns",
     "Durations",
@@ -185,6 +186,7 @@ def _quantile(name: str, percent: int) -> Figure:
 _QUANTILES: dict[str, int] = {
     each.name: percent for each in fields(Durations) if (percent := _percent(each.name)) is not None
 }
+QUANTILE_NAMES = tuple(_QUANTILES)
 PERCENTS = tuple(_QUANTILES.values())
 # as the kernels take them, so that ranks are exact
 QUANTILE_PAIRS = np.array([(percent, 100) for percent in PERCENTS], np.int64)

@@ -10,7 +10,13 @@ import numpy as np
 from meantime.errors import MeantimeError, TimeRangeError, UsageError
 from meantime.kernels import calls
 from meantime.model.columns import Coded, ranked
-from meantime.model.durations import PERCENTS, QUANTILE_PAIRS, DurationColumns, figure_values
+from meantime.model.durations import (
+    PERCENTS,
+    QUANTILE_NAMES,
+    QUANTILE_PAIRS,
+    DurationColumns,
+    figure_values,
+)
 from meantime.model.names import merged_names, without_addresses
 from meantime.model.tabular import Tabular
 from meantime.model.units import bin_edge
@@ -44,6 +50,14 @@ Grouping: TypeAlias = Literal["name", "category", "thread", "host", "lane"]
 BETWEEN = "\0"
 
 _INT64 = np.iinfo(np.int64)
+# Statistics of more spans than these are kept with a history on disk, if they are of all of it.
+_KEPT_SPANS = 1 << 20
+_BASIC = "count", "total_ns", "min_ns", "max_ns"
+_COLUMNS = (
+    *_BASIC,
+    *QUANTILE_NAMES,
+    *("self_ns", "covered_ns", "unfinished", "unfinished_ns"),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +140,36 @@ def span_statistics(
     """
     if start_ns is not None and end_ns is not None and start_ns >= end_ns:
         raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
+    asked = quarks, start_ns, end_ns
+    if keep is None and len(history.spans()) > _KEPT_SPANS:
+        from meantime.query.kept_statistics import KeptSpans  # noqa: PLC0415 - for few
+
+        earlier = KeptSpans.of(history, by, *asked, whole=whole)
+        if earlier is not None:
+            if (known := earlier.found(_COLUMNS)) is not None:
+                return _of_columns(*known)
+            counted = _span_statistics(history, by, *asked, whole=whole, keep=None)
+            earlier.keep(counted.keys, {name: getattr(counted, name) for name in _COLUMNS})
+            return counted
+    return _span_statistics(history, by, *asked, whole=whole, keep=keep)
+
+
+def _of_columns(keys: list[str | None], columns: dict[str, Int64s]) -> SpanStatistics:
+    quantiles = [columns.pop(name) for name in QUANTILE_NAMES]
+    count, total_ns, least, most = (columns.pop(name) for name in _BASIC)
+    return SpanStatistics.computed(count, total_ns, least, most, quantiles, keys=keys, **columns)
+
+
+def _span_statistics(
+    history: History,
+    by: Grouping,
+    quarks: Sequence[int] | Int32s | None,
+    start_ns: int | None,
+    end_ns: int | None,
+    *,
+    whole: bool,
+    keep: Keep | None,
+) -> SpanStatistics:
     spans = history.spans(quarks, start_ns=start_ns, end_ns=end_ns)
     starts, ends = spans.start_ns, spans.end_ns
     if not whole:
