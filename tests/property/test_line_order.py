@@ -153,6 +153,19 @@ def test_threads_are_known_by_a_word_of_messages(
     test_threads_that_write_late_have_an_order_of_their_own("log", tmp_path)
 
 
+def test_words_that_only_divide_lines_are_not_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = ["open file", "open port", "shut file", "shut port"]
+    monkeypatch.setitem(
+        _THREADS, "log", lambda ns, word: f"2026-03-02 08:00:{ns // 10**9:02} INFO {said[word]}"
+    )
+    lines = [((second - (second % 8 == 5)) * 10**9, second * 7 % 5 % 4) for second in range(1, 59)]
+    late = [each for pair in zip(lines[1::2], lines[::2], strict=True) for each in pair]
+    assert _of_threads("log", lines, tmp_path) == {}
+    assert _of_threads("log", lines[:20] + late[20:40] + lines[40:], tmp_path)["line_went_back"] > 2
+
+
 @pytest.mark.parametrize("format_", _THREADS)
 def test_threads_that_write_late_have_an_order_of_their_own(format_: str, tmp_path: Path) -> None:
     """Every second of each thread, of which the second one writes its lines a second late."""

@@ -38,6 +38,7 @@ _WRITERS: Final = (
 # Words of a message, of which one may be who wrote it; each writes so many lines on average.
 _WORDS = 4
 _LINES_OF_ONE = 4
+_LEAST_FEWER = 8
 _AROUND_WORDS = "[](){}<>:,;|"
 _IN_BRACKETS: Final = re.compile(r"[^\[]{0,40}\[([^\]]{1,80})\]")
 
@@ -197,13 +198,13 @@ def _words(events: Events, place: int) -> list[str]:
     for name in events.names:
         words = name.split(None, place + 1)
         found.append(words[place].strip(_AROUND_WORDS) if place < len(words) else "")
-    return found
+    return [found[code] for code in events.name.tolist()]
 
 
 def _ordering_word(events: Events, lines: Int64s) -> int | None:
     """Return which word of the messages names whose lines are in order; None if none does."""
     most = int(np.count_nonzero(lines[1:] < lines[:-1]))
-    chosen = None
+    least, chosen = 0, None
     for place in range(_WORDS) if most > _OF_ONE_PART else ():
         code = Interner[str]([]).codes(_words(events, place))
         if not 1 < int(code.max()) + 1 <= len(code) // _LINES_OF_ONE:
@@ -211,8 +212,9 @@ def _ordering_word(events: Events, lines: Int64s) -> int | None:
         order = np.lexsort((lines, code))
         same = code[order[1:]] == code[order[:-1]]
         back = _steps(events.time_ns[order], same).back
-        if back < most:
-            most, chosen = back, place
+        # what merely divides lines leaves many steps back
+        if back * _LEAST_FEWER <= most and (chosen is None or back < least):
+            least, chosen = back, place
     return chosen
 
 
