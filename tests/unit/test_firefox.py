@@ -115,6 +115,27 @@ def test_stacks_that_refer_to_themselves_or_nothing_are_refused(
     assert len(left.samples())
 
 
+@pytest.mark.parametrize("key", ["sampleGroups", "sample_groups"])
+@pytest.mark.parametrize("is_single", [False, True])
+def test_a_counter_with_a_single_group_of_samples_is_read(
+    tmp_path: Path,
+    key: str,
+    is_single: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    profile = json.loads(FORMATS["firefox"].samples()[0]["columns.json"])
+    group = {"id": 0, "samples": {"time": [0, 2], "count": [1, 2], "length": 2}}
+    profile["counters"] = [
+        {"name": "malloc", "category": "Memory", key: group if is_single else [group]}
+    ]
+    (tmp_path / "old.json").write_text(json.dumps(profile))
+
+    history = meantime.open(tmp_path / "old.json")
+
+    (counter,) = history.quarks("Processes/*/Counters/*/*")
+    values = [each.value for each in history.intervals([counter]) if each.value is not None]
+    assert values == [1, 3]
+
+
 def test_what_came_before_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text('{"format": "x", "profileJSON": {}}')
     with pytest.raises(InputError, match="Cleopatra"):

@@ -108,6 +108,22 @@ def test_chunks_have_times_and_constants_of_their_own(tmp_path: Path) -> None:
     assert not history.anomalies["truncated"]
 
 
+def test_counters_of_chunks_that_overlap_in_time_are_sorted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meantime.readers.jfr._BATCH_ROWS", 1)
+
+    history = read(tmp_path, jfr_chunk(1000) + jfr_chunk(777))
+
+    counters = history.quarks("Processes/*/Counters/*/*")
+    assert counters
+    alone = read(tmp_path, jfr_chunk())
+    for quark in counters:
+        path = history.attributes.text(quark)
+        values = [each.value for each in history.intervals(path)]
+        assert values == [each.value for each in alone.intervals(path)]
+
+
 def test_a_recording_that_was_not_finished_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     whole = jfr_chunk(is_finished=False)
     history = read(tmp_path, jfr_chunk() + whole[:-3])

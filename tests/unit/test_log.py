@@ -253,6 +253,24 @@ def test_logs_of_systems_have_hosts_programs_and_the_year_of_the_file(tmp_path: 
     assert facts["year"].startswith("2025 at the beginning, as dates have none")
 
 
+def test_a_line_with_a_date_of_another_form_is_an_event_of_its_own(tmp_path: Path) -> None:
+    (path := tmp_path / "syslog").write_text(
+        "Jun 19 04:09:10 combo sshd[9]: ready\n"
+        "Jun 19 04:09:11 combo syslogd 1.4.1: restart.\n"
+        "  continued\n"
+        "Jun 19 04:09:12 --- last message repeated 1 time ---\n"
+    )
+    found = events(path)
+
+    assert [each["name"] for each in found] == [
+        "ready",
+        "combo syslogd 1.4.1: restart.",
+        "--- last message repeated 1 time ---",
+    ]
+    assert found[1]["following"] == "  continued"
+    assert found[2]["time_ns"] - found[0]["time_ns"] == 2 * 10**9
+
+
 @pytest.mark.parametrize(
     ("line", "fields"),
     [

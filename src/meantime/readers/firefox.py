@@ -513,6 +513,9 @@ class _Reading:
         display = counter.get("display")
         kind = display.get("graphType") if isinstance(display, dict) else None
         groups = counter.get("sampleGroups") or counter.get("sample_groups")
+        if isinstance(groups, dict):
+            # before version 14 of Gecko's and 25 of processed profiles there was a single one
+            groups = [groups]
         tables = [each["samples"] for each in groups] if groups else [counter["samples"]]
         for number, each in enumerate(tables):
             table = _Table(each)

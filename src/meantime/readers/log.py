@@ -28,7 +28,7 @@ from meantime.readers.source import Source
 from meantime.readers.window import lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from meantime.model.trace import Batch, Trace
     from meantime.readers.contract import ReadOptions
@@ -86,6 +86,12 @@ _APACHE_ERROR = re.compile(
     rb"\[(?:(?P<module>\w+):)?(?P<level>[a-z]+\d?)\]"
     rb"(?:[ \t]+\[pid (?P<pid>\d{1,9})(?::tid (?P<tid>\d{1,18}))?\])?[ \t]*(?P<message>.*)",
     re.DOTALL,
+)
+_FORMS = (*_SYSLOG, _DATE_FIRST, _LEVEL_FIRST, _APACHE_ERROR)
+# Lines that have nothing else in common with those around them.
+_DATED = tuple(
+    re.compile(rb"(?:<\d{1,3}>)?\[?" + date + rb"\]?[ \t]+(?P<message>\S.*)", re.DOTALL)
+    for date in (_DATE_AND_ZONE, _DATE, _MONTH_DAY)
 )
 _HALF_A_YEAR = 6  # months
 # not of more digits than a float holds
@@ -204,7 +210,7 @@ def _objects(source: Source, trace: Trace, options: ReadOptions) -> Iterator[byt
         if found is None and record is None:
             before += bool(line.strip())
             yield b"\n"
-        elif found is None:
+        elif found is None and (found := _record(line, years, _DATED)) is None:
             following.append(line.decode("utf-8", "replace").rstrip("\r"))
         else:
             if record is not None:
@@ -262,9 +268,11 @@ def _text(record: dict[str, str | int], following: list[str]) -> bytes:
     return json.dumps(record, ensure_ascii=False).encode() + b"\n" * (1 + len(following))
 
 
-def _record(line: bytes, years: _Years) -> dict[str, str | int] | None:
+def _record(
+    line: bytes, years: _Years, forms: Sequence[re.Pattern[bytes]] = _FORMS
+) -> dict[str, str | int] | None:
     """Return the fields of a line; None if it does not begin as a record does."""
-    for form in (*_SYSLOG, _DATE_FIRST, _LEVEL_FIRST, _APACHE_ERROR):
+    for form in forms:
         if match := form.match(line):
             break
     else:

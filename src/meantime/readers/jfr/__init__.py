@@ -402,7 +402,6 @@ class _Reading:
         self._flows = _Rows(i4, i8, i4, i8, i4)
         self._numbers = _Rows(i8, i4, np.float64)
         self._states = _Rows(i4, i8, i8, i8, i8)
-        self._has_counters = False
 
     def chunk(self, chunk: Chunk, options: ReadOptions) -> Iterator[Batch]:
         """Yield the events of a chunk, but for states."""
@@ -738,7 +737,7 @@ class _Reading:
         return tag
 
     def _full(self) -> Iterator[Batch]:
-        for rows in (self._spans, self._points, self._samples, self._flows, self._numbers):
+        for rows in (self._spans, self._points, self._samples, self._flows):
             if len(rows) >= _BATCH_ROWS:
                 yield from self._delivered()
                 return
@@ -766,16 +765,16 @@ class _Reading:
             yield Samples(*self._samples.take())
         if len(self._flows):
             yield Flows(*self._flows.take())
-        if len(self._numbers):
-            time, entity, value = self._numbers.take()
-            self._has_counters = True
-            # the values of a counter are in order of time
-            order = np.argsort(time, kind="stable")
-            yield Counters(time[order], entity[order], value[order])
 
     def rest(self) -> Iterator[Batch]:
         """Yield what is left, and the states of threads; declare the lanes."""
         yield from self._delivered()
+        has_counters = bool(len(self._numbers))
+        if has_counters:
+            time, entity, value = self._numbers.take()
+            # the values of a counter are in order of time, and those of chunks need not be
+            order = np.argsort(time, kind="stable")
+            yield Counters(time[order], entity[order], value[order])
         parent, frame = self._stacks.build()
         self._trace.stacks = StackTable(parent, frame, self._frames)
         self._trace.sample_units |= _counted_apart(self._sampled)
@@ -800,7 +799,7 @@ class _Reading:
                     ASYNC_PATTERN, kind="async", label="Virtual machine", entity_kind="Lane"
                 )
             )
-        if self._has_counters:
+        if has_counters:
             lanes.append(LaneDeclaration(COUNTER_PATTERN, kind="counter"))
         if not len(self._states):
             return
