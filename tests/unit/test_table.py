@@ -152,6 +152,20 @@ def test_a_guessed_entity_of_events_is_not_read_and_said_to_be(tmp_path: Path) -
     ]
 
 
+@pytest.mark.parametrize("column", ["message", "msg", "Content"])
+def test_what_somebody_wrote_is_not_a_state(tmp_path: Path, column: str) -> None:
+    rows = "2026-07-01 09:00:00,w1,INFO,started\n2026-07-01 09:10:00,w1,INFO,done\n"
+    (path := tmp_path / "x.csv").write_text(f"time,thread,level,{column}\n{rows}")
+
+    history = meantime.open(path)
+
+    assert history.facts["columns"] == f"time=time,name={column}"
+    assert not len(history.lanes)
+    assert sorted(history.samples().name.to_list()) == ["done", "started"]
+    # whoever names the entity has said that it is one
+    assert len(meantime.open(path, columns="entity=thread").lanes) == 1
+
+
 def test_events_of_a_table_are_never_the_state_on_cpu(tmp_path: Path) -> None:
     history = read(tmp_path, "time,name\n1700000000,a\n1700000001,a\n1700000002,b\n")
 

@@ -46,6 +46,7 @@ _TIMES: dict[str, tuple[frozenset[str], ...]] = {
     "time": (_words("time timestamp ts datetime eventtime logtime date asctime"),),
 }
 _ACTIVITIES = _words("job jobname task taskname step stepname activity operation op phase stage")
+_MESSAGES = _words("message msg content")
 _TEXTS: dict[str, tuple[frozenset[str], ...]] = {
     "state": (
         _words("value"),
@@ -53,7 +54,7 @@ _TEXTS: dict[str, tuple[frozenset[str], ...]] = {
         _words("state"),
         _words("name event label action"),
         _words("status conclusion result type kind category"),
-        _words("message msg content"),
+        _MESSAGES,
     ),
     "entity": (
         _words("entity"),
@@ -128,7 +129,7 @@ def guess(
         _add_times(columns, free, instants)
         _settle_times(columns, names)
         _add_texts(columns, free)
-        _settle_texts(columns, names)
+        _settle_texts(columns, names, known)
         _settle_entity(columns, known)
     except _UndecidedError as undecided:
         return Guess(None, str(undecided))
@@ -214,11 +215,15 @@ def _add_texts(columns: dict[str, str], free: Sequence[str]) -> None:
         columns["path"] = "path"
 
 
-def _settle_texts(columns: dict[str, str], names: Sequence[str]) -> None:
+def _settle_texts(columns: dict[str, str], names: Sequence[str], known: ColumnMapping) -> None:
     """Decide between states of entities and events."""
     if "time" not in columns:
         return
-    if "state" in columns and not columns.keys() & {"entity", "path"}:
+    # what somebody wrote is not the state of the writer until he writes again
+    is_message = _word(columns.get("state", "")) in _MESSAGES
+    is_given = bool(known.columns.keys() & {"state", "entity", "path"})
+    has_entity = bool(columns.keys() & {"entity", "path"})
+    if "state" in columns and (not has_entity or (is_message and not is_given)):
         columns["name"] = columns.pop("state")
     if not columns.keys() & {"name", "state"}:
         used = {part for name in columns.values() for part in halves(name, names) or (name,)}
