@@ -119,16 +119,20 @@ def count_order_of(
     found = [_steps(each, same) for each in times]
     if not found:
         return
+    steps = min(found, key=lambda each: min(each.back, each.forward))
     of_threads = None
-    if are_threads:
-        order = np.argsort(group, kind="stable")
+    if are_threads and steps.back > _OF_ONE_PART and steps.back * _LEAST <= steps.forward:
+        # numbers of 16 bits are sorted by digits
+        order = np.argsort(group.astype(np.uint16) if groups <= 1 << 16 else group, kind="stable")
         same = group[order[1:]] == group[order[:-1]]
         of_threads = min(_steps(each[order], same) for each in times)
-    count_order(trace, min(found, key=lambda each: min(each.back, each.forward)), of_threads)
+    count_order(trace, steps, of_threads)
 
 
 def _steps(times: Int64s, same: npt.NDArray[np.bool_]) -> Steps:
-    before, after = times[:-1][same], times[1:][same]
+    before, after = times[:-1], times[1:]
+    if not same.all():
+        before, after = before[same], after[same]
     is_back = after < before
     back, forward = int(np.count_nonzero(is_back)), int(np.count_nonzero(after > before))
     # differences of times may need 64 bits without a sign
