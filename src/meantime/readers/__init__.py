@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
 
 _CTF, _RECORDING = "ctf", "recording"
+# One of them is in each text of a command, or an address, that has a secret.
+_OF_COMMANDS = ("=", "--", "://")
 # What is counted of an input that is cut, which may have been cut before its first record.
 _OF_THE_END = ("truncated", "unclosed")
 
@@ -169,7 +171,7 @@ def _read(chosen: Recognised, source: Source, options: ReadOptions, **given: boo
     source.makes_objects = getattr(chosen.reader, "OBJECTS", False)
     trace = chosen.reader.read(source, options, **given)
     trace.recognised = chosen.why
-    trace.batches = _completed(trace, trace.batches, source)
+    trace.batches = _completed(trace, trace.batches, options, source)
     is_part = options.until_ns is not None or options.keep is not None
     is_part |= (options.position, options.start, options.end) != (None, None, None)
     if not is_part:
@@ -196,10 +198,15 @@ def _used(trace: Trace, source: str, batches: Iterator[Batch]) -> Iterator[Batch
 
 
 def _completed(
-    trace: Trace, batches: Iterator[Batch], source: Source | None = None
+    trace: Trace, batches: Iterator[Batch], options: ReadOptions, source: Source | None = None
 ) -> Iterator[Batch]:
     """Yield the batches of a trace; then add what is known of any format when all is read."""
     yield from batches
+    # whoever made a recording has decided that
+    if not options.private and trace.format != _RECORDING:
+        texts = (*trace.facts.values(), *trace.names.values())
+        if any(mark in text for mark in _OF_COMMANDS for text in texts):
+            import_module("meantime.readers.private_fields").hide_secrets(trace)
     if source is not None:
         trace.anomalies.add("zero_bytes", source.zero_bytes)
         trace.anomalies.add("damaged_compression", int(source.damaged))
@@ -229,14 +236,14 @@ def _in_directory(path: str | os.PathLike[str], options: ReadOptions, format_: s
         raise UsageError(f"{path}: this is a directory; its format is {_CTF} or {_RECORDING}")
     if format_ == _CTF or (format_ is None and is_ctf(Path(path))):
         ctf = import_module("meantime.readers.ctf")
-        return _in_folder(ctf.read(Path(path), options))
+        return _in_folder(ctf.read(Path(path), options), options)
     # all other directories are recordings
     reading = import_module("meantime.readers.recording")
-    return _in_folder(reading.read(path, private=options.private))
+    return _in_folder(reading.read(path, private=options.private), options)
 
 
-def _in_folder(trace: Trace) -> Trace:
-    trace.batches = _completed(trace, trace.batches)
+def _in_folder(trace: Trace, options: ReadOptions) -> Trace:
+    trace.batches = _completed(trace, trace.batches, options)
     return trace
 
 

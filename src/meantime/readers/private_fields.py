@@ -7,6 +7,7 @@ People share pages without knowing that these are in them, so readers copy them 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PRIVATE_NAMES",
+    "hide_secrets",
     "is_private",
     "leave_private_arguments_out",
     "leave_private_facts_out",
@@ -25,15 +27,18 @@ __all__ = [
 ]
 
 _BRACKETS = {"{", "["}
+# One of them is in each text of which `without_secrets` hides something.
+_OF_SECRETS = ("token", "passw", "secret", "key", "://")
 # A field is private if its name, in small letters and without - and _, is one of these, or begins
 # with one of these and a dot. The kernels that look for these have the same rule: private_names.h.
 PRIVATE_NAMES = (
-    *("accesstoken", "apikey", "args", "arguments", "argv", "authorization", "authtoken"),
-    *("cmdline", "commandline", "cookie", "cookies", "env", "environ", "environment"),
+    *("accesskey", "accesstoken", "apikey", "args", "arguments", "argv", "authorization"),
+    *("authtoken", "clientsecret", "cmdline", "commandline", "cookie", "cookies", "credentials"),
+    *("dbpassword", "env", "environ", "environment"),
     *("environmentvariable", "environmentvariables", "header", "headers", "headerstext"),
     *("http.request.header", "http.response.header"),
-    *("javaarguments", "jvmarguments", "passwd", "password", "refreshtoken", "secret"),
-    "sessiontoken",
+    *("javaarguments", "jvmarguments", "passwd", "password", "privatekey", "refreshtoken"),
+    *("secret", "secretaccesskey", "secretkey", "sessiontoken", "userpassword"),
     *("process.command", "process.commandargs", "process.commandline", "process.environment"),
     *("process.environmentvariable", "process.environmentvariables", "process.owner"),
     *("proxyauthorization", "requestheader", "requestheaders", "requestheaderstext"),
@@ -98,6 +103,48 @@ def leave_private_facts_out(trace: Trace) -> None:
             if count:
                 trace.facts[name] = json.dumps(kept)
                 trace.anomalies.add("private_field", count)
+
+
+def hide_secrets(trace: Trace) -> None:
+    """Hide what is secret in facts and in names of processes and threads, and count the texts.
+
+    Such a text may be a command line: many programs name a process by it.
+    """
+    count = 0
+    for texts in (trace.facts, trace.names):
+        for key, text in texts.items():
+            shown = _shown(text)
+            if shown != text:
+                texts[key] = shown  # type: ignore[index]  # a key of the same table
+                count += 1
+    trace.anomalies.add("private_field", count)
+
+
+def _shown(text: str) -> str:
+    """Return a text, maybe of JSON, without secrets."""
+    if text.lstrip()[:1] in _BRACKETS:
+        with suppress(RecursionError, ValueError):
+            value = json.loads(text, strict=False)
+            shown = _with_texts_shown(value)
+            return text if shown == value else json.dumps(shown)
+    return _without_secrets(text)
+
+
+def _with_texts_shown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_texts_shown(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_with_texts_shown(each) for each in value]
+    return _without_secrets(value) if isinstance(value, str) else value
+
+
+def _without_secrets(text: str) -> str:
+    lower = text.lower()
+    if not any(each in lower for each in _OF_SECRETS):
+        return text
+    from meantime.collect.command_lines import without_secrets  # noqa: PLC0415 - few have one
+
+    return " ".join(without_secrets(text.split(" ")))
 
 
 def leave_private_arguments_out(
