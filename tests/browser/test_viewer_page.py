@@ -1168,6 +1168,34 @@ def test_why_a_thread_took_its_time_leads_to_what_it_waited_for(view: View, root
     page.wait_for_selector(".why .nothing >> text=no thread has the id or the name 'nobody'")
 
 
+def test_services_are_read_request_by_request(view: View, root: Path) -> None:
+    page = view(str(root / "tests" / "samples" / "services" / "orders.otlp.jsonl.gz"))
+    rows = page.locator(".request-list tbody tr")
+
+    # the slowest, and what it did, without a click
+    assert "GET /orders/2" in rows.first.inner_text()
+    assert rows.first.locator("td.usual").inner_text().startswith("112")
+    head = page.locator(".waterfall")
+    assert "1.02 s more waiting for orders GET /reserve" in head.inner_text()
+    calls = page.locator(".call")
+    assert calls.first.locator(".critical").count() > 0
+
+    page.get_by_role("button", name="errors").click()
+    rows.first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".facts .fact >> text=handle")
+    at_rest(page)
+    assert rows.nth(1).get_attribute("aria-selected") == "true"
+    assert page.locator(".call.failed").count() > 0
+    # the list is that of all, also when one is in view
+    assert page.locator(".request-list .pages").inner_text() == "173 requests"
+    calls.nth(1).click()
+    at_rest(page)
+    assert calls.nth(1).get_attribute("aria-pressed") == "true"
+    assert "--filter" in page.locator(".foot").inner_text()
+
+
 def test_of_many_lanes_those_in_closed_groups_are_made_when_they_are_needed(view: View) -> None:
     builder = HistoryBuilder()
     quarks = [builder.quark("CPUs", str(number)) for number in range(20_100)]

@@ -731,6 +731,40 @@ def test_the_critical_path_of_a_thread_is_that_of_the_command(root: Path) -> Non
     assert page.ask("/why?lane=100000").status == 404
 
 
+def test_requests_of_services_are_tiled_by_what_they_depended_on(root: Path) -> None:
+    page = Page(str(root / "tests" / "samples" / "services" / "orders.otlp.jsonl.gz"))
+    found = page.get("/requests")
+    kinds, rows = found["kinds"], found["requests"]
+    shown = page.session.files[0].shown
+    assert shown is not None
+    explained = meantime.explain(shown.tree.history)
+
+    assert (
+        found["count"] == len(rows) == sum(kind["count"] for kind in kinds) == explained.activities
+    )
+    lengths = [int(row["end_ns"]) - int(row["start_ns"]) for row in rows]
+    assert lengths == sorted(lengths, reverse=True)
+    worst = rows[0]
+    assert (worst["name"], worst["critical"]) == ("GET /orders/2", "orders GET /reserve")
+    usual = [length for length, row in zip(lengths, rows, strict=True) if row["of"] == worst["of"]]
+    assert int(kinds[worst["of"]]["median_ns"]) in usual
+    one = page.get(f"/request?span={worst['span']}")
+    assert sum(int(call["own_ns"]) for call in one["calls"]) == lengths[0]
+    assert one["sentence"] == "1.02 s more waiting for orders GET /reserve"
+    assert one["sentence"] in str(explained.conclusions[0])
+    path = one["path"]
+    assert (path["start_ns"][0], path["end_ns"][-1]) == (worst["start_ns"], worst["end_ns"])
+    assert path["start_ns"][1:] == path["end_ns"][:-1]
+    # the spans of all requests, and which failed
+    assert [call["depth"] for call in one["calls"]][:2] == [0, 1]
+    assert len(one["calls"]) == worst["spans"]
+    inside = page.get(f"/request?span={one['calls'][-1]['span']}")
+    assert inside == one
+    assert sum(row["failed"] > 0 for row in rows) > 0
+    assert page.ask("/request?span=100000").status == 404
+    assert page.get(f"/requests?from=0&to={int(worst['start_ns'])}")["count"] < found["count"]
+
+
 def test_content_that_a_page_has_is_not_sent_again(states: Page) -> None:
     for target in ("/session.json", "/lanes/0/1", "/tile/0/1/state/0/0/0", "/statistics?file=0"):
         etag = states.ask(target).headers["etag"]

@@ -26,6 +26,7 @@ import type { FileModel } from "./model";
 import { MomentTab } from "./moment-tab";
 import type { Conclusion, Counted, Finding, Hit, Placed, StatisticsRow, Summary } from "./protocol";
 import { Notes } from "./notes";
+import { RequestsTab, hasRequests } from "./requests-tab";
 import type { Search } from "./search";
 import type { Range, Session, Thing } from "./session";
 import { SelectionTab } from "./selection-tab";
@@ -86,6 +87,7 @@ export class Answers {
   readonly notes: Notes;
   private readonly moment: MomentTab;
   private readonly why: WhyTab;
+  private readonly requests: RequestsTab;
   private readonly selection: SelectionTab;
   readonly hits: HitsTab;
   readonly sql: SqlTab | null;
@@ -153,6 +155,7 @@ export class Answers {
     });
     this.hits = new HitsTab(session, search, { select: (file, hit) => actions.fit(file, hit), changed: () => actions.searchAgain(), say: (text) => actions.say(text) });
     this.why = new WhyTab(session, { goToEnd: (...end) => actions.goToEnd(...end), changed: () => this.redo() });
+    this.requests = new RequestsTab(session, { fit: (file, hit) => actions.fit(file, hit), select: (file, hit) => actions.select(file, hit) });
     this.sql = session.info.sql ? new SqlTab(session, () => this.redo()) : null;
     const { differences } = session;
     this.comparison = differences && new ComparisonTab(session, differences, { select: (file, hit) => actions.select(file, hit), light: (each) => actions.light(each) });
@@ -161,6 +164,7 @@ export class Answers {
       [
         ...(this.comparison ? [{ id: "changes", label: "What changed", key: "X", content: this.comparison.element }] : []),
         { id: "over", label: "What stands out", key: "Shift + 1", content: this.overview },
+        { id: "requests", label: "Requests", key: "R", content: this.requests.element },
         { id: "thing", label: "Selection", key: "I", content: this.selection.element },
         { id: "stats", label: "Statistics", key: "Shift + 2", content: this.table.element },
         { id: "flame", label: "Flame graph", key: "Shift + 3", content: this.flame },
@@ -220,6 +224,7 @@ export class Answers {
     this.heat.draw();
     this.moment.draw();
     this.why.draw();
+    this.requests.draw();
     this.selection.draw();
     this.comparison?.draw();
     this.invalidate();
@@ -295,14 +300,15 @@ export class Answers {
     const { file } = session;
     if (!file?.table) return;
     this.panel.offer("why", session.files.some(isScheduled));
+    this.panel.offer("requests", session.files.some(hasRequests));
     const { tab } = this.panel;
     const { from, to } = session.asked;
     void this.summarize(file, from, to);
     const lane = this.lane;
     const ofFile = lane && lane.file === file ? lane : null;
     // what was found is of the whole, and stays where it is while one zooms
-    const about = tab === "hits" ? [thingKey(session.thing)] : [from, to];
-    const key = [tab, file.index, file.info.version, file.info.offset_ns, ...about, this.by, this.mode, this.of, ofFile?.key, tab === "moment" ? session.moment : "", tab === "thing" || tab === "flame" ? thingKey(session.thing) : "", tab === "why" ? this.why.ask(file) : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
+    const about = tab === "hits" ? [thingKey(session.thing)] : tab === "requests" ? [session.range?.from, session.range?.to] : [from, to];
+    const key = [tab, file.index, file.info.version, file.info.offset_ns, ...about, this.by, this.mode, this.of, ofFile?.key, tab === "moment" ? session.moment : "", tab === "thing" || tab === "flame" || tab === "requests" ? thingKey(session.thing) : "", tab === "why" ? this.why.ask(file) : "", tab === "stats" && session.base ? `${session.base.from} ${session.base.to}` : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
     if (tab === "heat") this.heat.draw();
     if (key === this.answered) return;
     this.answered = key;
@@ -438,6 +444,12 @@ export class Answers {
       await this.why.show(file, signal);
       this.command = this.why.command;
       this.changed();
+    } else if (tab === "requests") {
+      // they stay where they are while one zooms
+      const { from, to } = session.range ?? { from: 0n, to: session.view.widthNs };
+      await this.requests.show(file, session.inFile(file, from), session.inFile(file, to), signal);
+      const id = this.requests.traceId;
+      this.setCommand(file, undefined, "stats", ` --by operation${id ? ` --filter ${quoted(id)}` : ""}`);
     } else if (tab === "sql") {
       // a comment ends with its line
       const statement = this.sql?.statement?.includes("--") ? this.sql.statement : this.sql?.statement?.replace(/\s*\n\s*/g, " ");
@@ -483,6 +495,7 @@ export class Answers {
     this.changed();
     if (tab === "stats") this.table.message("Nothing to show", text);
     else if (tab === "why") this.why.message("Nothing to show", text);
+    else if (tab === "requests") this.requests.fail("Nothing to show", text);
     else if (tab === "heat") this.heat.fail(text);
     else if (tab === "moment") this.moment.fail(text);
     else if (tab === "flame") {
@@ -500,7 +513,7 @@ export class Answers {
   private drawTools(file: FileModel, lane: TileLane | null): void {
     const { tab } = this.panel;
     const parts: Node[] = [];
-    if (lane && tab !== "over" && tab !== "thing" && tab !== "hits" && tab !== "moment" && tab !== "why" && tab !== "notes" && tab !== "changes") {
+    if (lane && tab !== "over" && tab !== "thing" && tab !== "hits" && tab !== "moment" && tab !== "why" && tab !== "requests" && tab !== "notes" && tab !== "changes") {
       parts.push(h("span", { class: "chip" }, name(lane.title), button("×", "Answers about all lanes", () => (this.session.tree.current = null), { class: "bare" })));
     }
     // the others are about all files

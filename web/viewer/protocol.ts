@@ -320,6 +320,48 @@ export interface Hit {
   arguments?: string;
 }
 
+/** A request to services, which is its outermost span. */
+export interface RequestOfService extends Hit {
+  /** Which of the kinds it is. */
+  of: number;
+  service: string;
+  trace_id: string;
+  /** The service and operation on which most of its time depended, and how much. */
+  critical: string;
+  critical_ns: Ns;
+  spans: number;
+  services: number;
+  failed: number;
+}
+
+export interface RequestsOfServices {
+  count: number;
+  rest: number;
+  kinds: { name: string; count: number; median_ns: Ns }[];
+  requests: RequestOfService[];
+}
+
+export interface CallOfRequest extends Hit {
+  depth: number;
+  service: string;
+  failed: boolean;
+  /** Whether it waits for another service. */
+  waits: boolean;
+  /** How long the request depended on it itself. */
+  own_ns: Ns;
+}
+
+export interface RequestWithCalls {
+  trace_id: string;
+  name: string;
+  /** What it spent more time on than usual; null if it is not slow. */
+  sentence: string | null;
+  calls: CallOfRequest[];
+  rest: number;
+  /** What it depended on: the parts of its time and their calls, -1 for one that is not listed. */
+  path: { start_ns: Ns[]; end_ns: Ns[]; call: number[] };
+}
+
 /** What a text says: a time, or the ends of a range. */
 export interface TimeOf {
   start_ns: Ns;

@@ -622,7 +622,10 @@ export class Session {
 
   /** The tab that is open at first. */
   get firstTab(): string {
-    return this.differences ? "changes" : "over";
+    if (this.differences) return "changes";
+    // services are read request by request
+    const isOfServices = this.files.length > 0 && !this.source.isEmbedded && this.files.every(({ info }) => info.groupings.includes("operation"));
+    return isOfServices ? "requests" : "over";
   }
 
   /** The lanes that were opened or closed, as `+key` or `-key`. */

@@ -2,7 +2,7 @@
 
 import { unpacked } from "./lane-columns";
 import { readTile } from "./protocol";
-import type { Activity, At, Context, Findings, Flame, Flow, Heat, Hit, LaneNames, LaneShares, LaneTable, Moment, Note, PointInfo, RawTile, Rows, SearchResult, SessionInfo, Statistics, Summary, TimeOf, Why } from "./protocol";
+import type { Activity, At, Context, Findings, Flame, Flow, Heat, Hit, LaneNames, LaneShares, LaneTable, Moment, Note, PointInfo, RawTile, RequestWithCalls, RequestsOfServices, Rows, SearchResult, SessionInfo, Statistics, Summary, TimeOf, Why } from "./protocol";
 
 export type NamesOf = { within: number } | { paths: string[] } | { text: string };
 
@@ -28,6 +28,8 @@ export interface Answers {
   shares: LaneShares;
   sql: Rows;
   why: Why;
+  requests: RequestsOfServices;
+  request: RequestWithCalls;
 }
 
 export interface Source {

@@ -16,7 +16,7 @@ import { SearchField } from "../shared/search-field";
 import { StatusBar } from "../shared/statusbar";
 import { TimeAxis } from "../shared/time-axis";
 import { Tooltip } from "../shared/tooltip";
-import { stepBack } from "../shared/url-state";
+import { readAddress, stepBack } from "../shared/url-state";
 import { recall, remember } from "./address";
 import type { Recalled } from "./address";
 import { Answers } from "./answers";
@@ -119,6 +119,8 @@ export class ViewerPage {
   private sorted = "";
   /** Whether the page has chosen what is in view at first. */
   private isFitted = false;
+  /** Whether the address says which tab is open. */
+  private isTabChosen = false;
   private density: Density = "normal";
   private readonly laneMenu = h("select", { class: "lane-menu", title: "Sort, heights and groups of the lanes (O, G)", attributes: { "aria-label": "Lanes: sort, heights, groups" }, on: { change: () => this.chooseLanes(this.laneMenu.value) } });
   private pending = 0;
@@ -204,6 +206,7 @@ export class ViewerPage {
     const { session } = this;
     // before anything is drawn, after which the address is of that
     const wanted = recall(session);
+    this.isTabChosen = readAddress().has("tab");
     await this.readLanes(session.update(session.info));
     for (const file of session.files) await session.call(file, [...wanted.pins, ...wanted.hidden, ...wanted.places.flat(), ...(wanted.thing ? [wanted.thing.key] : [])]);
     this.restore(wanted, true);
@@ -249,6 +252,7 @@ export class ViewerPage {
       await this.sortLanes(this.order);
     }
     const { core, view } = session;
+    if (!this.isFitted && this.isRestored && !this.isTabChosen && this.answers.panel.tab === "over") this.answers.panel.open(session.firstTab);
     if (core && !this.isFitted && view.isWhole) view.show(core.from, core.to);
     this.isFitted = true;
   }
@@ -1540,6 +1544,7 @@ export class ViewerPage {
       ...(this.session.differences ? [{ keys: ["x"], label: "X", help: "what changed between the two runs", action: () => this.answers.panel.open("changes") }] : []),
       { keys: ["i"], label: "I", help: "the selection: callers, what is inside, its rank, arguments", action: () => this.answers.panel.open("thing") },
       { keys: ["y"], label: "Y", help: "why the thread took its time, in traces of a scheduler", action: () => this.answers.panel.open("why") },
+      { keys: ["r"], label: "R", help: "requests of services, and the calls of one", action: () => this.answers.panel.open("requests") },
       { keys: ["/"], help: "search, go to a time, find a command (>)", action: () => this.field.focus() },
       { keys: ["n"], label: "N", help: "next match", action: () => this.field.go(1) },
       { keys: ["p"], label: "P", help: "previous match", action: () => this.field.go(-1) },

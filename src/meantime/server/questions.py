@@ -26,6 +26,7 @@ from meantime.server.parameters import (
     whole,
 )
 from meantime.server.search import search
+from meantime.server.service_requests import request, requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -181,6 +182,14 @@ def _why(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) ->
     return why(tree, optional(asked, "lane"), thread, *range_of(asked))
 
 
+def _requests(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
+    return requests(tree, *range_of(asked))
+
+
+def _request(_: OpenFile, tree: LaneTree, asked: Mapping[str, str], __: Progress) -> Any:
+    return request(tree, whole(asked, "span"))
+
+
 QUESTIONS: dict[str, Callable[[LaneTree, Mapping[str, str]], Any]] = {
     "at": _at,
     "span": _span,
@@ -201,4 +210,6 @@ LONG: dict[str, Callable[[OpenFile, LaneTree, Mapping[str, str], Progress], Any]
     "search": _search,
     "activity": _activity,
     "why": _why,
+    "requests": _requests,
+    "request": _request,
 }

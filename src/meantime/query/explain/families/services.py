@@ -8,29 +8,26 @@ and queueing before, the answer on its way after.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.errors import MeantimeError
-from meantime.kernels.activity_paths import walk_trees
-from meantime.model.columns import Coded
 from meantime.model.units import rounded_ns
 from meantime.query.explain.budget import Budget
 from meantime.query.explain.comparison import compare_slow
 from meantime.query.explain.conclusion import Conclusion, Explanation, importance
-from meantime.query.explain.lanes import Meanings, TimeClass
+from meantime.query.explain.lanes import TimeClass
+from meantime.query.explain.service_paths import AFTER, BEFORE, ServicePaths
 from meantime.query.sentences import FILE, counted, listed, percent
-from meantime.query.services import service_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.model.columns import Int32s, Int64s
+    from meantime.model.columns import Int32s
     from meantime.query.explain.budget import BudgetRow
-    from meantime.query.explain.comparison import Comparison
+    from meantime.query.explain.service_paths import Requests
     from meantime.query.explain.subject import Subject
-    from meantime.query.services import ServiceCalls
 
 __all__ = ["explain_services"]
 
@@ -38,135 +35,7 @@ _PATH_SAID, _NETWORK_SAID, _FAILED_SAID, _CUT_SAID = 0.1, 0.2, 0.01, 0.01
 _REPEATED = 5
 _SPECIFIC = {"services.slow", "services.repeated_calls", "services.network"}
 _QUERY = re.compile(r"^(?:select|insert|update|delete|get|hget|set|mget|find)\b", re.IGNORECASE)
-_BEFORE, _AFTER = " (connecting or queueing)", " (answer on its way)"
 _NAMED = 3
-
-
-class _Requests(NamedTuple):
-    """The requests of a kind, and their paths.
-
-    Attributes:
-        name: What they ask for.
-        call: int32, by request: its outermost call.
-        duration_ns: int64.
-        activity: int64, by part of their paths: the request.
-        part_ns: int64, its length.
-        call_of_part: int32, the call whose own time it is.
-        meanings: Its class and label.
-    """
-
-    name: str
-    call: Int32s
-    duration_ns: Int64s
-    activity: Int64s
-    part_ns: Int64s
-    call_of_part: Int32s
-    meanings: Meanings
-
-
-class _Model:
-    """The calls between services, clipped to those that they are in."""
-
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-        self.calls: ServiceCalls = service_calls(subject.history)
-        self.spans = subject.history.spans()
-        rows = self.calls.rows
-        self.start_ns = np.maximum(self.spans.start_ns[rows], subject.start_ns)
-        self.end_ns = np.minimum(self.spans.end_ns[rows], subject.end_ns)
-        self.end_ns = np.maximum(self.end_ns, self.start_ns)
-        self.code = self.spans.name.codes[rows]
-        self.parent = self.calls.parent.copy()
-        self.cut_ns = 0
-        self._clip()
-
-    def operation(self, call: int) -> str:
-        """Return what a call asks for."""
-        code = int(self.code[call])
-        return self.spans.name.names[code] if code >= 0 else ""
-
-    def title(self, call: int) -> str:
-        """Return the service and the operation of a call."""
-        return f"{self.calls.services[int(self.calls.service[call])]} {self.operation(call)}"
-
-    def _clip(self) -> None:
-        """Cut each call to its parent, level by level, and leave out what no parent waits for."""
-        parent = self.parent
-        known = parent < 0
-        level = np.flatnonzero(known)
-        waiting = np.flatnonzero(~known)
-        while len(level):
-            is_next = known[parent[waiting]]
-            level, waiting = waiting[is_next], waiting[~is_next]
-            above = parent[level]
-            outlives = self.end_ns[level] > self.end_ns[above]
-            # nobody waits for a message unless its sender goes on after it
-            apart = self.calls.is_message[level] & outlives
-            parent[level[apart]] = -2
-            level, above = level[~apart], above[~apart]
-            start_ns = np.clip(self.start_ns[level], self.start_ns[above], self.end_ns[above])
-            end_ns = np.clip(self.end_ns[level], start_ns, self.end_ns[above])
-            self.cut_ns += int(
-                (self.end_ns[level] - self.start_ns[level] - (end_ns - start_ns)).sum()
-            )
-            self.start_ns[level], self.end_ns[level] = start_ns, end_ns
-            known[level] = True
-        # calls that are in a circle of parents are on no path
-        parent[waiting] = -2
-
-    def kinds(self) -> list[tuple[str, Int32s]]:
-        """Return the outermost calls by what they ask for, the most time first."""
-        roots = np.flatnonzero((self.parent == -1) & (self.end_ns > self.start_ns))
-        by_name: dict[str, list[int]] = {}
-        for call in roots.tolist():
-            by_name.setdefault(self.operation(call), []).append(call)
-        found = [(name, np.array(calls, np.int32)) for name, calls in by_name.items()]
-        length = self.end_ns - self.start_ns
-        return sorted(found, key=lambda kind: (-int(length[kind[1]].sum()), kind[0]))
-
-    def requests(self, name: str, roots: Int32s) -> _Requests:
-        """Return the paths of requests."""
-        child = np.flatnonzero(self.parent >= 0)
-        child = child[np.lexsort((self.end_ns[child], self.parent[child]))]
-        first = np.searchsorted(self.parent[child], np.arange(len(self.parent) + 1))
-        offsets, start_ns, call, _ = walk_trees(
-            roots, self.start_ns, self.end_ns, first.astype(np.int64), child.astype(np.int32)
-        )
-        end_ns = np.append(start_ns[1:], 0)
-        end_ns[offsets[1:] - 1] = self.end_ns[roots]
-        return _Requests(
-            name,
-            roots,
-            self.end_ns[roots] - self.start_ns[roots],
-            np.repeat(np.arange(len(roots)), np.diff(offsets)),
-            end_ns - start_ns,
-            call,
-            self._meanings(call, start_ns, end_ns),
-        )
-
-    def _meanings(self, call: Int32s, start_ns: Int64s, end_ns: Int64s) -> Meanings:
-        """Return what the own times of calls are: of a client's, before or after the server's."""
-        calls = self.calls
-        other = np.flatnonzero(
-            calls.is_entering & (self.parent >= 0) & (calls.service != calls.service[self.parent])
-        )
-        serving = np.full(len(self.parent), -1, np.int64)
-        serving[self.parent[other]] = other
-        is_wait = calls.is_leaving[call]
-        served = np.where(is_wait, serving[call], -1)
-        is_before = (served >= 0) & (end_ns <= self.start_ns[served])
-        is_after = (served >= 0) & (start_ns >= self.end_ns[served]) & ~is_before
-        table: dict[str, int] = {}
-        titles = {each: self.title(each) for each in np.unique(call).tolist()}
-        labels = [
-            titles[each] + (_BEFORE if before else _AFTER if after else "")
-            for each, before, after in zip(
-                call.tolist(), is_before.tolist(), is_after.tolist(), strict=True
-            )
-        ]
-        codes = np.array([table.setdefault(label, len(table)) for label in labels], np.int32)
-        kind = np.where(is_wait, TimeClass.WAIT, TimeClass.WORK).astype(np.int8)
-        return Meanings(kind, Coded(codes, list(table)))
 
 
 def explain_services(subject: Subject) -> Explanation | None:
@@ -175,7 +44,7 @@ def explain_services(subject: Subject) -> Explanation | None:
     Raises:
         MeantimeError: If the trace has no request of the name that was asked for.
     """
-    model = _Model(subject)
+    model = ServicePaths(subject.history, *subject.range_ns)
     if not len(model.calls.rows):
         return None
     kinds = model.kinds()
@@ -222,7 +91,9 @@ def _specific_first(measures: list[Conclusion]) -> list[Conclusion]:
     return [*causes, *(each for each in measures if each not in causes)]
 
 
-def _chosen(model: _Model, kinds: list[tuple[str, Int32s]], name: str) -> list[tuple[str, Int32s]]:
+def _chosen(
+    model: ServicePaths, kinds: list[tuple[str, Int32s]], name: str
+) -> list[tuple[str, Int32s]]:
     """Return the requests of a name, or of a trace."""
     found = [kind for kind in kinds if kind[0] == name]
     if not found:
@@ -239,7 +110,7 @@ def _chosen(model: _Model, kinds: list[tuple[str, Int32s]], name: str) -> list[t
     return found
 
 
-def _path(subject: Subject, requests: _Requests, kinds: int) -> Iterator[Conclusion]:
+def _path(subject: Subject, requests: Requests, kinds: int) -> Iterator[Conclusion]:
     """Yield on which operation the time of requests was spent."""
     budget = Budget.of(requests.meanings, requests.part_ns)
     first = budget.rows[0]
@@ -276,7 +147,7 @@ def _on(row: BudgetRow) -> str:
     return f"{verb} {row.label}"
 
 
-def _slow(subject: Subject, model: _Model, requests: _Requests) -> Iterator[Conclusion]:
+def _slow(subject: Subject, model: ServicePaths, requests: Requests) -> Iterator[Conclusion]:
     """Yield what the slow requests spent more time on than the usual ones."""
     found = compare_slow(
         requests.duration_ns, requests.activity, requests.meanings, requests.part_ns
@@ -287,7 +158,7 @@ def _slow(subject: Subject, model: _Model, requests: _Requests) -> Iterator[Conc
     longest_ns = int(requests.duration_ns[slowest])
     call = int(requests.call[slowest])
     range_ns = int(model.start_ns[call]), int(model.end_ns[call])
-    own = _of_one(requests, found, slowest)
+    own = requests.more_than_usual(found, slowest)
     text = (
         f"The slowest {requests.name} took {rounded_ns(longest_ns)}, usually"
         f" {rounded_ns(found.median_ns)}: {own}"
@@ -321,37 +192,10 @@ def _slow(subject: Subject, model: _Model, requests: _Requests) -> Iterator[Conc
     )
 
 
-def _of_one(requests: _Requests, found: Comparison, slowest: int) -> str:
-    """Return what the slowest request spent more time on than the usual ones do."""
-    parts = requests.activity == slowest
-    budget = Budget.of(
-        Meanings(
-            requests.meanings.kind[parts],
-            Coded(requests.meanings.label.codes[parts], requests.meanings.label.names),
-        ),
-        requests.part_ns[parts],
-    )
-    is_usual = np.zeros(len(requests.call), np.bool_)
-    is_usual[found.usual] = True
-    chosen = is_usual[requests.activity]
-    usual = Budget.of(
-        Meanings(
-            requests.meanings.kind[chosen],
-            Coded(requests.meanings.label.codes[chosen], requests.meanings.label.names),
-        ),
-        requests.part_ns[chosen],
-    )
-    usually = {row[:2]: row.total_ns / len(found.usual) for row in usual.rows}
-    more = {row[:2]: row.total_ns - usually.get(row[:2], 0) for row in budget.rows}
-    (kind, label), most_ns = max(more.items(), key=lambda each: each[1])
-    verb = "in" if kind is TimeClass.WORK else "waiting for"
-    return f"{rounded_ns(most_ns)} more {verb} {label}"
-
-
-def _network(subject: Subject, requests: _Requests) -> Iterator[Conclusion]:
+def _network(subject: Subject, requests: Requests) -> Iterator[Conclusion]:
     """Yield how long requests were between the two sides of calls."""
     names = requests.meanings.label.names
-    codes = [code for code, name in enumerate(names) if name.endswith((_BEFORE, _AFTER))]
+    codes = [code for code, name in enumerate(names) if name.endswith((BEFORE, AFTER))]
     chosen = np.isin(requests.meanings.label.codes, codes)
     total_ns = int(requests.part_ns[chosen].sum())
     share = total_ns / int(requests.part_ns.sum())
@@ -369,12 +213,12 @@ def _network(subject: Subject, requests: _Requests) -> Iterator[Conclusion]:
     )
 
 
-def _is_between(requests: _Requests) -> bool:
+def _is_between(requests: Requests) -> bool:
     first = Budget.of(requests.meanings, requests.part_ns).rows[0]
-    return first.label.endswith((_BEFORE, _AFTER))
+    return first.label.endswith((BEFORE, AFTER))
 
 
-def _errors(subject: Subject, model: _Model) -> Iterator[Conclusion]:
+def _errors(subject: Subject, model: ServicePaths) -> Iterator[Conclusion]:
     """Yield how many requests failed, by service."""
     calls = model.calls
     requests = calls.is_request & (model.end_ns >= model.start_ns)
@@ -396,7 +240,7 @@ def _errors(subject: Subject, model: _Model) -> Iterator[Conclusion]:
     )
 
 
-def _repeated(subject: Subject, model: _Model) -> Iterator[Conclusion]:
+def _repeated(subject: Subject, model: ServicePaths) -> Iterator[Conclusion]:
     """Yield the same call that is made again and again, one after the other, in one parent."""
     child = np.flatnonzero((model.parent >= 0) & model.calls.is_leaving)
     if not len(child):
@@ -444,7 +288,7 @@ def _repeated(subject: Subject, model: _Model) -> Iterator[Conclusion]:
     )
 
 
-def _missing(model: _Model) -> Iterator[str]:
+def _missing(model: ServicePaths) -> Iterator[str]:
     """Yield how much of calls is outside of those that they are in, as where clocks differ."""
     whole_ns = int((model.end_ns - model.start_ns).sum()) + model.cut_ns
     if model.cut_ns > _CUT_SAID * whole_ns:
