@@ -74,6 +74,15 @@ def zipkin(services: int) -> bytes:
     return f"[{','.join(spans)}]".encode()
 
 
+def chain(spans: int, *, circle: bool = False) -> bytes:
+    parts = ",".join(
+        f'{{"traceId":"1","id":"{n + 1:x}","parentId":"{(n or spans * circle or 2**40):x}",'
+        f'"name":"f","timestamp":{n + 1},"duration":{spans},"localEndpoint":{{"serviceName":"s"}}}}'
+        for n in range(spans)
+    )
+    return f"[{parts}]".encode()
+
+
 def speedscope(frames: int) -> bytes:
     names = ",".join(f'{{"name":"f{n}"}}' for n in range(frames))
     stacks = ",".join(f"[{n},{n // 2}]" for n in range(frames))
@@ -173,6 +182,33 @@ SHAPES = {
     ),
     "names of lines of JSON": Shape(
         ".jsonl", 20_000, lambda n: lines("", '{{"time_ns":{n},"name":"e{n}","x":{n}}}\n', n)
+    ),
+    "overlapping spans of Chrome": Shape(
+        ".json",
+        20_000,
+        lambda n: chrome('{"ph":"X","name":"f","pid":1,"tid":1,"ts":%,"dur":9e9}', n),
+    ),
+    "flows of Chrome": Shape(
+        ".json",
+        10_000,
+        lambda n: chrome(
+            '{"ph":"X","name":"f","pid":1,"tid":1,"ts":%,"dur":1},'
+            '{"ph":"s","name":"f","cat":"c","id":1,"pid":1,"tid":1,"ts":%},'
+            '{"ph":"f","name":"f","cat":"c","id":1,"pid":1,"tid":1,"ts":%}',
+            n,
+        ),
+    ),
+    "chain of parents of Zipkin": Shape(".json", 3_000, chain),
+    "circle of parents of Zipkin": Shape(".json", 3_000, lambda n: chain(n, circle=True)),
+    "depth of JUnit": Shape(
+        ".xml",
+        5_000,
+        lambda n: (
+            "<testsuites>"
+            + '<testsuite name="s"><testcase name="c" time="1"/>' * n
+            + "</testsuite>" * n
+            + "</testsuites>"
+        ).encode(),
     ),
     "frames of speedscope": Shape(".json", 10_000, speedscope),
     "depth of a cpuprofile": Shape(".cpuprofile", 5_000, cpuprofile),
