@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import gzip
 import re
 import sys
 from pathlib import Path
@@ -106,6 +107,17 @@ def test_memory_is_bounded_by_the_size_of_the_input(name: str, tmp_path: Path) -
     growth = growth_bytes(large)
 
     assert growth < OWN_BYTES + TIMES * large.stat().st_size
+
+
+def test_a_table_expands_less_than_what_is_read_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meantime.readers.source._OBJECTS_EXPANDED_FREELY", 1 << 16)
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(repeated(INTERVALS, "1\n", 500_000).encode()))
+
+    with pytest.raises(InputError, match="over 100 times as many: if you trust the file"):
+        meantime.open(path)
 
 
 def test_more_rows_than_fit_into_memory_are_refused_before_they_are_read(tmp_path: Path) -> None:

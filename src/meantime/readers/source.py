@@ -32,7 +32,8 @@ _MOST_IN_MEMORY = 1 << 26
 # Traces compress to a tenth, at best to a hundredth of their size; more than this is a zip bomb.
 _MOST_EXPANDED = 300
 _EXPANDED_FREELY = 1 << 30
-# The same for readers that make objects, which take more than the columns of others.
+# The same for readers that make objects, or rows of text of any width, which take more than the
+# columns of others.
 _MOST_OBJECTS_EXPANDED = 100
 _OBJECTS_EXPANDED_FREELY = 1 << 26
 _MARK = b"\xef\xbb\xbf"
@@ -56,8 +57,8 @@ class Source:
             of the format says so.
         most_memory: How many bytes it may expand to, and the objects made of it may take, whatever
             its size is; None is what is usual.
-        makes_objects: Whether the reader makes objects of its records, and not columns. The reader
-            of the format says so.
+        makes_objects: Whether the reader makes objects of its records, and not columns, or columns
+            that are as much larger. The reader of the format says so.
     """
 
     def __init__(

@@ -210,7 +210,8 @@ def _parts(source: Source, trace: Trace, options: ReadOptions, chooser: Chooser)
     )
     source.is_text = module is None
     is_array = module is None and not is_slurm and head.lstrip().startswith(b"[")
-    source.makes_objects = is_array
+    # a row of two bytes becomes two times, what they are, and codes
+    source.makes_objects = module is None
     with source:
         data = source.whole()
     options.report_progress(source.read_bytes, source.stored_bytes or 0)
