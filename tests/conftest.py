@@ -233,7 +233,7 @@ def _served(session: Session) -> Iterator[str]:
     from meantime.server.app import application  # noqa: PLC0415 - as above
 
     session.start()
-    session.wait(60)
+    session.wait(600)
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(application(session, "secret"), log_level="critical", lifespan="off")
     server = uvicorn.Server(config)

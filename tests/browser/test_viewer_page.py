@@ -298,7 +298,7 @@ def test_of_a_trace_with_more_lanes_what_was_drawn_stays_until_there_is_more(vie
     builder.modify(1_000, builder.quark("b"), "y")
     session = Session([builder.history])
     session.start()
-    session.wait(60)
+    session.wait(600)
     (file,) = session.files
     # so that the page asks for more
     file.status = "following"
@@ -475,7 +475,7 @@ def test_every_opening_is_the_same_however_much_was_read(
         builder.modify(10, quark, "sleeping")
     session = Session([builder.history])
     session.start()
-    session.wait(60)
+    session.wait(600)
     (file,) = session.files
     file.status = "reading"
     with served(session) as address:

@@ -371,7 +371,7 @@ def test_a_pipe_it_was_given_ends_when_it_closes_it(tmp_path: Path) -> None:
     ) as process:
         os.close(writer)
 
-        assert process.communicate(timeout=60)[0] == "b''\n"
+        assert process.communicate(timeout=600)[0] == "b''\n"
     os.close(reader)
 
 

@@ -82,7 +82,7 @@ def running(code: str, folder: Path, *arguments: str) -> Iterator[subprocess.Pop
         process.kill()
         raise
     finally:
-        process.communicate("\n", timeout=60)
+        process.communicate("\n", timeout=600)
     assert process.returncode == 0
 
 
@@ -348,7 +348,7 @@ def test_a_process_that_was_not_prepared_is_recorded_as_often_as_asked(tmp_path:
         there = tmp_path / "first.mtr"
         assert "exists already" in refusal(process.pid, "-o", there)
         assert "it is not being recorded" in refusal(process.pid, "--stop")
-        output, errors = process.communicate("\n", timeout=60)
+        output, errors = process.communicate("\n", timeout=600)
 
     assert (output, errors, process.returncode) == ("ended True set()\n", "", 0)
     for name in ("first.mtr", "second.mtr"):
@@ -380,7 +380,7 @@ def test_a_process_whose_main_thread_waits_is_left_as_it_is(
         refused = refusal(process.pid, "-o", tmp_path / "run.mtr")
         assert "has not answered" in refused
         assert f"`meantime top {process.pid}` shows what it is doing" in refused
-        output, errors = process.communicate("line\n", timeout=60)
+        output, errors = process.communicate("line\n", timeout=600)
 
     assert (output, errors, process.returncode) == ("line\n\n", "", 0)
     assert not (tmp_path / "run.mtr").exists()
@@ -400,6 +400,6 @@ def test_a_process_that_executes_no_scripts_is_refused_with_what_to_do() -> None
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
         refused = refusal(process.pid)
-        process.communicate("\n", timeout=60)
+        process.communicate("\n", timeout=600)
     assert "cannot be recorded" in refused
     assert "start it with MEANTIME=1 in its environment" in refused

@@ -240,7 +240,7 @@ def test_a_process_that_changes_is_read_again_and_runs_on_unharmed() -> None:
     try:
         found = [inspect_process(process.pid) for _ in range(30)]
     finally:
-        output, errors = process.communicate("", timeout=60)
+        output, errors = process.communicate("", timeout=600)
 
     assert (output, errors, process.returncode) == ("190\n", "", 7)
     functions = {task.frames[0].function for each in found for task in each.tasks if task.frames}
@@ -416,4 +416,4 @@ def test_a_process_that_ends_meanwhile_is_an_error_and_nothing_else() -> None:
                     inspect_process(process.pid)
                 except meantime.MeantimeError:
                     break
-            process.wait(timeout=30)
+            process.wait(timeout=600)

@@ -236,7 +236,7 @@ def test_other_interpreters_are_left_alone_and_named_once(
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
 
     assert done.stdout == "7\n7\n7\n"

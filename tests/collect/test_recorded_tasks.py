@@ -517,7 +517,7 @@ asyncio.run(main())
 def _recording(folder: Path, program: str) -> History:
     (folder / "app.py").write_text(program)
     command = [sys.executable, "-m", "meantime", "record", "-q", "-o", "run.mtr", "--"]
-    subprocess.run([*command, sys.executable, "app.py"], cwd=folder, check=True, timeout=60)
+    subprocess.run([*command, sys.executable, "app.py"], cwd=folder, check=True, timeout=600)
     return meantime.open(folder / "run.mtr")
 
 

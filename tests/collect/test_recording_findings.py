@@ -127,7 +127,7 @@ def findings_of(folder: Path, program: str, *options: str) -> list[Finding]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     found = [each for each in meantime.findings(meantime.open(folder / "run.mtr")) if each.lost_ns]

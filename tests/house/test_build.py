@@ -355,7 +355,7 @@ def test_the_core_is_translated_by_processes_that_do_not_build_it_again(
         check=True,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path / "tools")},
-        timeout=60,
+        timeout=600,
     )
 
     built = {path.name.split(".")[0] for path in (tmp_path / "build").rglob("*.so")}

@@ -122,7 +122,7 @@ def test_all_doors_have_the_same_times(
 
     session = Session([str(path) for path in paths])
     session.start()
-    assert session.wait(60)
+    assert session.wait(600)
     document = session.document()["files"][1]
     shown = session.files[1].shown
     assert shown is not None

@@ -74,7 +74,7 @@ def test_the_same_calls_place_a_service_on_every_page(stores: list[Path]) -> Non
     panels = build([web, db, mail]).panels
     session = Session([str(path) for path in stores])
     session.start()
-    assert session.wait(60)
+    assert session.wait(600)
     files = session.document()["files"]
     heat = meantime.heatmap(stores[:2], period=10**9, by="host", notify=said.append)
     placed = meantime.heatmap(

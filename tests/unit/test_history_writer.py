@@ -235,7 +235,7 @@ def test_a_child_of_a_killed_builder_has_no_lock(path: Path) -> None:
         start_new_session=True,
     )
     try:
-        process.wait(60)
+        process.wait(600)
         with HistoryBuilder(path, resume=True) as builder:
             assert builder.ongoing(0) == "x"
     finally:

@@ -58,7 +58,7 @@ class Page:
     ) -> None:
         self.session = session or Session(sources, **options)
         self.session.start()
-        assert self.session.wait(60)
+        assert self.session.wait(600)
         self.app = application(self.session, TOKEN)
         self.is_gone = False
 

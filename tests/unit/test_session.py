@@ -310,7 +310,7 @@ def test_tools_of_mcp_answer_as_commands_do() -> None:
     option = call("tools/call", name="info", arguments={"file": "--help"})
     process.stdin.close()
 
-    assert process.wait(20) == 0
+    assert process.wait(600) == 0
     process.stdout.close()
     assert "What limited it" in begun["instructions"]
     assert tools == {"info", "explain", "findings", "stats", "query", "why", "sql"}
@@ -324,4 +324,4 @@ def test_tools_of_mcp_answer_as_commands_do() -> None:
 def test_a_session_ends_with_ctrl_c() -> None:
     with serving(STATES) as process:
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130
+        assert process.wait(600) == 130

@@ -34,7 +34,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=8)
 def session_of(*sides: Any, **options: Any) -> Any:
     session = meantime.view(meantime.diff(*sides, **options))._session
     session.start()
-    assert session.wait(60)
+    assert session.wait(600)
     return session
 
 

@@ -178,7 +178,7 @@ def following(
     wait(lambda file: file["status"] == "following")
     yield path, wait
     session.stop()
-    session.wait(60)
+    session.wait(600)
 
 
 def _events(count: int) -> str:
@@ -241,7 +241,7 @@ def test_a_session_that_is_closed_while_it_reads_leaves_no_thread(tmp_path: Path
         session.stop()
         file.write('{"time_ns": 2, "name": "x"}\n' * 100_000)
 
-    assert session.wait(60)
+    assert session.wait(600)
     assert {*threading.enumerate()} <= before
 
 
@@ -263,7 +263,7 @@ def test_what_has_been_read_is_shown_while_the_rest_is(
 
     monkeypatch.setattr(sessions.OpenFile, "_show", note)
     session.start()
-    assert session.wait(60)
+    assert session.wait(600)
 
     growing = [file for built, file in seen if not built]
     assert growing

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def written(*sources: str | History, most_bytes: int = 10**9) -> str:
     session = Session(sources)
     session.start()
-    session.wait(60)
+    session.wait(600)
     return b"".join(page(session, most_bytes=most_bytes)).decode()
 
 
@@ -147,7 +147,7 @@ def test_a_file_that_fails_after_a_part_of_it_was_shown_makes_no_page(
     path.write_text("\n".join([head, *rows, '{"time": "x"}']))
     session = Session([str(path)])
     session.start()
-    session.wait(60)
+    session.wait(600)
     (file,) = session.files
 
     assert file.shown is not None

@@ -121,7 +121,7 @@ def main() -> None:
     found["drawn"] = b"".join(meantime.statemap(stored).render("svg")).decode()
     session = Session([stored])
     session.start()
-    assert session.wait(60)
+    assert session.wait(600)
     found["served"] = asyncio.run(served(session))
     package = Path(meantime.__file__).parent
     for source in sorted(package.rglob("*.py")):
