@@ -765,6 +765,30 @@ def hits(page: Page) -> list[list[str]]:
     ]
 
 
+def test_the_longest_spans_of_a_range_are_whole_and_say_what_is_in_it(
+    anywhere: Callable[[Path, str], list[Page]], tmp_path: Path
+) -> None:
+    path = tmp_path / "calls.json"
+    events = [
+        {"ph": "X", "pid": 1, "tid": tid, "name": name, "ts": start, "dur": length}
+        for tid, name, start, length in (
+            *((1, "step", 0, 600), (2, "next", 550, 750)),
+            # of so many none stands out, which the page would show instead
+            *((3 + row, f"other {row}", 0, 500 - row) for row in range(12)),
+        )
+    ]
+    path.write_text(json.dumps(events))
+    for page in anywhere(path, "#v=0_600000"):
+        page.wait_for_selector(".card >> text=Longest spans")
+        card = page.locator(".card", has_text="Longest spans")
+        texts = card.locator(".finding").all_inner_texts()[:2]
+        rows = [each.replace(NARROW, " ") for each in texts]
+        assert [re.split(r"\s*\n\s*", row) for row in rows] == [
+            ["750 μs", "next", "at most 50.0 μs of one here"],
+            ["600 μs", "step"],
+        ]
+
+
 def test_what_is_found_is_a_table_that_steps_filters_and_files_agree_with(
     anywhere: Callable[[Path, str], list[Page]], tmp_path: Path
 ) -> None:

@@ -632,7 +632,7 @@ export class Answers {
     if (by && range.from < range.to) {
       const found = await session.source.ask("statistics", { ...range, by, lanes: undefined }, signal, this.onShare);
       const isQuiet = (row: StatisticsRow) => by === "state" && file.states.isQuiet(row.key ?? "");
-      const rows = found.rows.filter((row) => row.max_ns && !isQuiet(row)).sort((a, b) => Number(b.max_ns) - Number(a.max_ns));
+      const rows = found.rows.filter((row) => row.max_ns && !isQuiet(row)).sort((a, b) => Number(b.whole_max_ns ?? b.max_ns) - Number(a.whole_max_ns ?? a.max_ns));
       if (rows.length && !findings.length && !file.conclusions?.length) cards.push(this.longestCard(rows.slice(0, 12), by));
       const sampled = found.rows.filter((row) => row.self).sort((a, b) => b.self! - a.self!);
       if (sampled.length) cards.push(this.sampledCard(sampled.slice(0, 12), by, found.unit));
@@ -708,7 +708,12 @@ export class Answers {
   }
 
   private longestCard(rows: StatisticsRow[], by: string): HTMLElement {
-    const lines = rows.map((row) => this.line(this.nearly(row.max_ns!), row, by, `${grouped(row.count)} in all`, () => this.actions.longest(row.key ?? "")));
+    const lines = rows.map((row) => {
+      const whole = row.whole_max_ns ?? row.max_ns!;
+      // what reaches beyond the range is longer than its part in it
+      const part = whole === row.max_ns ? "" : `at most ${this.nearly(row.max_ns!)} of one here`;
+      return this.line(this.nearly(whole), row, by, `${grouped(row.count)} in all`, () => this.actions.longest(row.key ?? ""), part);
+    });
     return h("section", { class: "card" }, h("h3", {}, by === "name" ? "Longest spans" : by === "state" ? "Longest states" : "Longest"), ...lines);
   }
 
@@ -728,7 +733,7 @@ export class Answers {
     return h("section", { class: "card sampled" }, h("h3", {}, "Most samples in the function itself"), ...lines);
   }
 
-  private line(amount: string, row: StatisticsRow, by: string, more: string, action: () => void): HTMLElement {
+  private line(amount: string, row: StatisticsRow, by: string, more: string, action: () => void, part = ""): HTMLElement {
     const pixel = this.rowColor(row, by);
     const made = h(
       "button",
@@ -736,6 +741,7 @@ export class Answers {
       h("b", {}, amount),
       h("i", { class: "swatch", style: pixel === null ? "" : `background:${css(pixel)}` }),
       nameOrNone(row.key, { class: "what" }),
+      part ? h("span", { class: "muted" }, part) : null,
       h("span", { class: row.kind ? "muted" : "muted more" }, row.kind ? shown(row.kind) : more),
     );
     made.type = "button";

@@ -310,13 +310,13 @@ export class Answering {
           const length = Math.min(to, data.end(box)) - Math.max(from, data.start[box]!);
           const key = whose * names + data.name[box]!;
           let group = groups.get(key);
-          if (!group) groups.set(key, (group = { total: 0, self: 0, durations: [], open: 0, openNs: 0 }));
+          if (!group) groups.set(key, (group = { total: 0, self: 0, durations: [], open: 0, openNs: 0, whole: 0 }));
           group.total += data.coverage(box) * length;
           group.durations.push(length);
         }
       }
     }
-    const rows = [...groups].map(([key, { total, self, durations, open, openNs, bars }]): StatisticsRow => {
+    const rows = [...groups].map(([key, { total, self, durations, open, openNs, whole, bars }]): StatisticsRow => {
       const sorted = Float64Array.from(durations).sort();
       const whose = Math.floor(key / names);
       const made: StatisticsRow = {
@@ -334,6 +334,7 @@ export class Answering {
         made.self_ns = String(Math.max(0, Math.round(self)));
         made.unfinished = open;
         made.unfinished_ns = String(Math.round(openNs));
+        made.whole_max_ns = String(whole);
       } else made.share = total / existed.get(whose)!;
       if (by === "state") made.kind = data.table.name[whose]!;
       else if (by === "entity") {

@@ -14,6 +14,8 @@ export interface Group {
   /** How many of them have no end in the trace, and none in the range, and the time of these. */
   open: number;
   openNs: number;
+  /** How long the longest is, with what is outside of the range. */
+  whole: number;
   /** Of spans, how many are open at once in each part of the range. */
   bars?: Float64Array;
 }
@@ -46,7 +48,7 @@ export function spansByName(data: Data, from: number, to: number, lanes: Set<num
   const groupOf = (box: number) => {
     const name = data.merged.code[data.name[box]!]!;
     let group = groups.get(name);
-    if (!group) groups.set(name, (group = { total: 0, self: 0, durations: [], open: 0, openNs: 0, bars: new Float64Array(BARS) }));
+    if (!group) groups.set(name, (group = { total: 0, self: 0, durations: [], open: 0, openNs: 0, whole: 0, bars: new Float64Array(BARS) }));
     return group;
   };
   const perBar = (to - from) / BARS;
@@ -62,6 +64,7 @@ export function spansByName(data: Data, from: number, to: number, lanes: Set<num
       group.total += ns;
       group.self += ns;
       group.durations.push(high - low);
+      group.whole = Math.max(group.whole, data.end(box) - data.start[box]!);
       if (data.open.has(box) && data.end(box) <= to) {
         group.open++;
         group.openNs += ns;

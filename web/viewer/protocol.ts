@@ -246,6 +246,8 @@ export interface StatisticsRow extends Figures {
   entity?: string;
   count: number;
   covered_ns?: Ns;
+  /** Of spans, how long the longest is with what is outside of the range. */
+  whole_max_ns?: Ns;
   histogram?: [number, number[]] | null;
   /** How many spans are open at once over the range, 0 to 100. */
   bars?: number[];

@@ -138,6 +138,7 @@ def statistics(
     }
     histograms: dict[str | None, Any] = {}
     bars: list[list[int]] = []
+    whole: dict[str | None, dict[str, int]] = {}
     if by == "name":
         spans = history.spans(quarks, start_ns=start_ns, end_ns=end_ns)
         names, codes = merged_names(spans.name.names, spans.name.codes)
@@ -145,6 +146,7 @@ def statistics(
         rank = {key: row for row, key in enumerate(found.keys[:_MOST_BARS])}
         ranks = np.array([rank.get(name, -1) for name in names], np.int32)
         bars = _span_bars(spans, ranks[codes], len(rank), (start_ns, end_ns))
+        whole = _longest(spans, names, codes)
     rows = []
     for row, key in enumerate(found.keys[:_MOST_ROWS]):
         values: dict[str, Any] = {"key": key}
@@ -152,6 +154,7 @@ def statistics(
         values["histogram"] = histograms.get(key)
         if row < len(bars):
             values["bars"] = bars[row]
+        values |= whole.get(key, {})
         rows.append(values)
     return {
         "by": by,
@@ -160,6 +163,15 @@ def statistics(
         "rows": rows,
         "rest": max(0, len(found) - _MOST_ROWS),
         "transitions": [],
+    }
+
+
+def _longest(spans: SpanTable, names: list[str], codes: Int32s) -> dict[str | None, dict[str, int]]:
+    """Return by name how long its longest span is, with what is outside of the range."""
+    longest = np.zeros(len(names), np.int64)
+    np.maximum.at(longest, codes, spans.end_ns - spans.start_ns)
+    return {
+        name: {"whole_max_ns": each} for name, each in zip(names, longest.tolist(), strict=True)
     }
 
 
