@@ -179,3 +179,12 @@ def test_an_input_that_has_nothing_is_empty(content: str, tmp_path: Path) -> Non
     (path := tmp_path / "x").write_text(content)
 
     assert meantime.open(path).bounds == (0, 0)
+
+
+def test_a_text_that_begins_with_an_empty_line_is_no_message_of_protobuf() -> None:
+    for text in (
+        "\nthis\nis an unknown\nformat\n",
+        "\nthis is line *** an of\n= of 12 the =\nx an\nhello\nhello\n*** an this of the\n",
+    ):
+        with pytest.raises(InputError, match="unknown format"):
+            recognise(Source("x", io.BytesIO(text.encode())))

@@ -30,11 +30,14 @@ __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "perfetto"
 
+_OF_TEXTS = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
+
 
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins with packets of a trace."""
     del name
-    return head[:1] == b"\n" and plausible(head)
+    # a text may begin with an empty line, and its letters may be lengths and numbers of fields
+    return head[:1] == b"\n" and bool(head.translate(None, _OF_TEXTS)) and plausible(head)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
