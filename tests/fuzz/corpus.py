@@ -979,6 +979,13 @@ def _example(declared: DeclaredFormat) -> list[Files]:
 
 
 _TRACEPOINTS = Path(__file__).resolve().with_name("tracepoints.toml")
+
+
+def _with_switches(samples: Callable[[], list[Files]]) -> list[Files]:
+    """Return those samples of which the provider of tracepoints makes something."""
+    return [files for files in samples() if any(b"sched_switch" in each for each in files.values())]
+
+
 _PAIRS = b"""entity = "worker"
 name = "step"
 pair = ["job_started:job_finished,job_failed", "step_started:step_finished"]
@@ -1521,7 +1528,10 @@ FORMATS = {
         ),
         Format("perf", _perf, _PERF_TOKENS, reader="perf"),
         *(
-            Format(f"{name}-events", samples, _PERF_TOKENS, reader=name, provider=_TRACEPOINTS)
+            Format(
+                f"{name}-events", partial(_with_switches, samples), _PERF_TOKENS, reader=name,
+                provider=_TRACEPOINTS,
+            )
             for name, samples in (("perf", _perf), ("ftrace", _ftrace))
         ),
         Format(
