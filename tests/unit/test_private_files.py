@@ -248,6 +248,7 @@ def test_a_recording_is_private_and_has_no_secrets(tmp_path: Path) -> None:
 def test_secrets_in_names_of_processes_and_in_facts_are_hidden(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     name, fact = "app --token=a1 --port 80", "https://me:b2@host/run?api_key=c3"
+    program = "def f(x):\n    sort(x, key=len)\n    get('https://me:d4@host')\n"
     events: list[dict[str, object]] = [
         {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": name}},
         {"ph": "X", "name": "f", "pid": 1, "tid": 1, "ts": 1, "dur": 5, "args": {"db_password": 4}},
@@ -261,18 +262,18 @@ def test_secrets_in_names_of_processes_and_in_facts_are_hidden(tmp_path: Path) -
             "args": {"db_password": ""},
         },
     ]
-    path.write_text(json.dumps({"traceEvents": events, "otherData": {"x": [fact, 1]}}))
+    path.write_text(json.dumps({"traceEvents": events, "otherData": {"x": [fact, 1, program]}}))
 
     hidden, shown = meantime.open(path), meantime.open(path, include="env")
 
     process = hidden.quark("Processes", "1")
     assert hidden.names[process] == "app --token=*** --port 80"
     assert json.loads(hidden.facts["otherData"]) == {
-        "x": ["https://me:***@host/run?api_key=***", 1]
+        "x": ["https://me:***@host/run?api_key=***", 1, program.replace("d4", "***")]
     }
     assert hidden.anomalies["private_field"] == 3
     assert shown.names[process] == name
-    assert json.loads(shown.facts["otherData"]) == {"x": [fact, 1]}
+    assert json.loads(shown.facts["otherData"]) == {"x": [fact, 1, program]}
     assert "private_field" not in shown.anomalies
 
 

@@ -144,7 +144,13 @@ def _without_secrets(text: str) -> str:
         return text
     from meantime.collect.command_lines import without_secrets  # noqa: PLC0415 - few have one
 
-    return " ".join(without_secrets(text.split(" ")))
+    words = text.split(" ")
+    if "\n" in text:
+        # In the text of a program, unlike in a command, `key=` has nothing to hide.
+        words = [without_secrets([word])[0] if "://" in word else word for word in words]
+    else:
+        words = without_secrets(words)
+    return " ".join(words)
 
 
 def leave_private_arguments_out(
