@@ -472,6 +472,23 @@ def test_a_search_is_of_some_lanes_and_has_their_arguments(tmp_path: Path) -> No
     assert page.ask(f"/search?text=get&filter={'a' * 1001}").status == 400
 
 
+def test_a_hit_without_an_end_says_so(tmp_path: Path) -> None:
+    trace = tmp_path / "open.json"
+    events = [
+        {"ph": ph, "pid": 1, "tid": 1, "ts": ts, "name": "get"}
+        for ph, ts in (("B", 0), ("E", 2), ("B", 3))
+    ]
+    events.append({"ph": "X", "pid": 1, "tid": 1, "ts": 4, "dur": 5, "name": "other"})
+    trace.write_text(json.dumps(events))
+
+    hits = Page(str(trace)).get("/search?text=get&longest=1")["hits"]
+
+    assert [(hit["start_ns"], hit.get("unfinished", False)) for hit in hits] == [
+        ("3000", True),
+        ("0", False),
+    ]
+
+
 def test_states_tasks_and_samples_are_searched_by_lane() -> None:
     states = Page(
         history_from_picture("""

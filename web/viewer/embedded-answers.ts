@@ -492,7 +492,7 @@ export class Answering {
     const known = hits.slice(first, first + limit).map(({ row, box }): Hit => {
       const code = argument?.[box] ?? 0;
       const said = code ? data.texts[code - 1]! : tag?.[box] ? JSON.stringify(this.tag(box)) : "";
-      return { ...this.hit(row, box), ...(characters && said ? { arguments: said.slice(0, characters) } : {}) };
+      return { ...this.hit(row, box), ...(data.open.has(box) ? { unfinished: true } : {}), ...(characters && said ? { arguments: said.slice(0, characters) } : {}) };
     });
     return { count: hits.length, names: [], hits: known, first, rest: hits.length - known.length, bins };
   }

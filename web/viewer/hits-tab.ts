@@ -100,7 +100,7 @@ export class HitsTab {
         { attributes: { tabindex: isSelected || (selected < first && !at) ? "0" : "-1", "aria-selected": String(isSelected) } },
         h("td", { class: "rank" }, grouped(search.first + first + at + 1)),
         h("td", { class: "starts", title: exact(ns) }, instant(ns, 9)),
-        h("td", { class: "duration", title: exact(lengthOf(found)) }, hit.kind === "point" ? "–" : nearly + duration(lengthOf(found))),
+        h("td", { class: "duration", title: exact(lengthOf(found)) + (hit.unfinished ? " or more: the trace has no end of it" : "") }, hit.kind === "point" ? "–" : (hit.unfinished ? "≥ " : nearly) + duration(lengthOf(found))),
         h("td", { class: "text name" }, h("i", { class: "swatch", style: pixel === null ? "" : `background:${css(pixel)}` }), nameOrNone(hit.name, { title: hit.name }), hit.kind === "span" ? null : h("span", { class: "faint" }, hit.kind)),
         h("td", { class: "text lane", title: shown(of + (handle || where)) }, name(of + where)),
         ...(hasTexts ? [h("td", { class: "text arguments", title: shown(onOneLine(hit.arguments ?? "")) }, name(onOneLine(hit.arguments ?? "")))] : []),

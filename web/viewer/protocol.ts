@@ -318,6 +318,8 @@ export interface Hit {
   start_ns: Ns;
   end_ns: Ns;
   span: number | null;
+  /** Whether the trace has no end of it; only hits of a search have it. */
+  unfinished?: boolean;
   /** What was searched for arguments or tags, as text that may be cut; only hits have it, and only where they have any. */
   arguments?: string;
 }

@@ -509,10 +509,14 @@ export class Session {
    * threads. Other lanes and groups stay where the trace has them.
    */
   byImportance(found: ReadonlyMap<FileModel, Activity>): (one: Lane, other: Lane) => number {
-    const keys = new Map<TileLane, readonly [section: number, role: number, work: number, index: number]>();
+    const files = new Map<FileModel, (lane: number) => Importance>();
+    const keys = new Map<TileLane, Importance>();
     const keyOf = (lane: TileLane) => {
       let key = keys.get(lane);
-      if (!key) keys.set(lane, (key = importanceOf(lane, found.get(lane.file))));
+      if (key) return key;
+      let ofFile = files.get(lane.file);
+      if (!ofFile) files.set(lane.file, (ofFile = importanceOf(lane.file, found.get(lane.file))));
+      keys.set(lane, (key = ofFile(lane.index)));
       return key;
     };
     return (one, other) => {
@@ -844,20 +848,42 @@ const THREAD = /^Processes\/[^/]+\/Threads\//;
 /** The thread of a process that has its number. */
 const MAIN_THREAD = /^Processes\/([^/]+)\/Threads\/\1$/;
 
-/** Where a lane stands among its siblings: the first of its kind, its role, its work, and where the trace has it. */
-function importanceOf({ file, index }: TileLane, activity: Activity | undefined): readonly [number, number, number, number] {
-  const { kind, handle } = file.table!;
-  const siblings = file.siblingsOf(index);
-  const isOfSpans = (lane: number) => kind[lane] === "group" && file.children[lane]!.some((each) => kind[each] === "stack");
-  const work = (lane: number): number => (kind[lane] === "group" ? file.children[lane]!.reduce((sum, each) => sum + work(each), 0) : Number(activity?.time_ns[lane] ?? 0));
-  if (kind[index] === "group") return isOfSpans(index) ? [siblings.find(isOfSpans)!, 0, -work(index), index] : [index, 0, 0, index];
-  const alike = siblings.filter((each) => kind[each] === kind[index]);
-  const isThread = (kind[index] === "stack" || kind[index] === "state") && THREAD.test(handle[index] ?? "");
-  if (!isThread) return [alike[0]!, 0, 0, index];
-  // what overlaps in a thread is in several lanes, which stay together
-  const own = alike.filter((each) => handle[each] === handle[index]);
-  const isMain = kind[index] === "stack" && MAIN_THREAD.test(handle[index] ?? "");
-  return [alike[0]!, isMain ? 0 : 1, -own.reduce((sum, each) => sum + work(each), 0), index];
+type Importance = readonly [section: number, role: number, work: number, index: number];
+
+/** Where lanes of a file stand among their siblings: the first of their kind, their role, their work, and where the trace has them. */
+function importanceOf(file: FileModel, activity: Activity | undefined): (lane: number) => Importance {
+  const { kind, handle, parent } = file.table!;
+  const works = new Map<number, number>();
+  const work = (lane: number): number => {
+    let sum = works.get(lane);
+    if (sum === undefined) works.set(lane, (sum = kind[lane] === "group" ? file.children[lane]!.reduce((all, each) => all + work(each), 0) : Number(activity?.time_ns[lane] ?? 0)));
+    return sum;
+  };
+  const kindOf = (lane: number) => (kind[lane] !== "group" ? kind[lane]! : file.children[lane]!.some((each) => kind[each] === "stack") ? "group of spans" : "group");
+  const whole = (lane: number) => `${kind[lane]} ${handle[lane]}`;
+  // by group, its first lane of each kind, and the work of what is in several lanes since it overlaps
+  const groups = new Map<number, { first: Map<string, number>; work: Map<string, number> }>();
+  const groupOf = (lane: number) => {
+    let group = groups.get(parent[lane]!);
+    if (group) return group;
+    groups.set(parent[lane]!, (group = { first: new Map(), work: new Map() }));
+    for (const each of file.siblingsOf(lane)) {
+      if (!group.first.has(kindOf(each))) group.first.set(kindOf(each), each);
+      group.work.set(whole(each), (group.work.get(whole(each)) ?? 0) + work(each));
+    }
+    return group;
+  };
+  return (lane) => {
+    const of = kindOf(lane);
+    if (of === "group") return [lane, 0, 0, lane];
+    const group = groupOf(lane);
+    const first = group.first.get(of)!;
+    if (of === "group of spans") return [first, 0, -work(lane), lane];
+    const isThread = (of === "stack" || of === "state") && THREAD.test(handle[lane] ?? "");
+    if (!isThread) return [first, 0, 0, lane];
+    const isMain = of === "stack" && MAIN_THREAD.test(handle[lane] ?? "");
+    return [first, isMain ? 0 : 1, -group.work.get(whole(lane))!, lane];
+  };
 }
 
 /** Of more lanes, none are looked for in another layout. */

@@ -63,7 +63,7 @@ const MOST_NAMED = 8;
 const FEWEST_LETTERS = 3;
 const DENSITIES = { compact: 0.7, normal: 1, roomy: 1.4 } as const;
 /** Of more lanes, all stay where the trace has them. */
-const MOST_SORTED = 5_000;
+const MOST_SORTED = 50_000;
 const ORDERS: Order[] = ["main", "trace", "name", "first", "busy"];
 const ORDER_NAMES: Partial<Record<Order, string>> = { main: "by importance: main threads, then by work", trace: "as in the trace", name: "by name", first: "by first activity", busy: "by time in spans or states" };
 type Density = keyof typeof DENSITIES;

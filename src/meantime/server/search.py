@@ -282,12 +282,13 @@ def _search_spans(
                 is_in |= needle.in_rows(block, block.spans.row[table.rows[rows]], threads)
     rows = rows[is_in]
     found.count_names("span", table.name.codes[rows], table.name.names)
+    unfinished = table.unfinished
 
     def describe(index: int) -> dict[str, Any]:
         row = int(rows[index])
         place = int(table.rows[row])
         lane, own = tree.place_of_span(table.thread_at(row), place)
-        return hit(
+        described = hit(
             "span",
             lane,
             own,
@@ -297,6 +298,9 @@ def _search_spans(
             None if spans.numbers is None else int(spans.numbers[place]),
             needle.text_of(lambda: table.arguments(row)),
         )
+        if unfinished[row]:
+            described["unfinished"] = True
+        return described
 
     found.add(table.start_ns[rows], table.end_ns[rows], describe)
     return searched
